@@ -1,0 +1,86 @@
+"""What measuring one cell costs beyond its warm-up and its samples."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gemmgrid import __version__
+from gemmgrid.records import history
+from gemmgrid.records.cell import Cell
+from support import PACKAGE, environments, measuring
+
+BACKEND = "numpy-openblas"
+
+
+@dataclass
+class CellCost:
+    """Seconds of one cell's job: the command that the workflow runs, from start to end."""
+
+    wall: float
+    run: dict[str, Any]
+
+    @property
+    def timed(self) -> float:
+        """Warm-up and samples of all processes."""
+        return sum(
+            one["warmup"]["seconds"] + sum(one["samples"]["elapsed_ns"]) / 1e9
+            for one in self.run["invocations"]
+        )
+
+    @property
+    def beyond(self) -> float:
+        return self.wall - self.timed
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What the record tells about the time beyond, and what is left."""
+        known = {
+            "imports": self._sum("import_s"),
+            "operands": self._sum("setup_s"),
+            "first calls": self._sum("first_call_s"),
+            "evidence": float((self.run["evidence"] or {}).get("cost_s", 0.0)),
+        }
+        return {**known, "the rest": self.beyond - sum(known.values())}
+
+    def _sum(self, key: str) -> float:
+        return sum(float(one[key]) for one in self.run["invocations"])
+
+
+def measure(name: str, settings: Mapping[str, Any], folder: Path) -> CellCost:
+    """Run the cell's job as workflow/rules/measure.smk does; RuntimeError where it is not ok."""
+    cell = Cell.parse(name)
+    environment = environments.ready(BACKEND)
+    marker = environments.write_marker_for(environment, folder / "marker.json")
+    study = folder / "study.json"
+    tool = {"version": __version__, "commit": None, "dirty": None}
+    document = {"settings": dict(settings), "seed": measuring.SEED, "orders": {}, "tool": tool}
+    study.write_text(json.dumps(document))
+    out = folder / f"{name}.jsonl"
+    out.unlink(missing_ok=True)
+    command = [sys.executable, "-s", "-m", "gemmgrid.measure", "cell"]
+    command += ["--machine", "benchmark", "--spec", json.dumps(measuring.spec(BACKEND, cell))]
+    command += ["--study", str(study), "--results", str(folder), "--out", str(out)]
+    command += ["--deploy", "venv", "--environment", BACKEND]
+    command += ["--python", environment.python, "--marker", str(marker)]
+    start = time.perf_counter()
+    done = subprocess.run(
+        command,
+        env=environments.inherited(PACKAGE),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    wall = time.perf_counter() - start
+    run = history.read(out).latest if out.exists() else None
+    if done.returncode != 0 or run is None:
+        raise RuntimeError(f"{name}: exit code {done.returncode}: {done.stderr.strip()[-2000:]}")
+    if run["status"] != "ok":
+        raise RuntimeError(f"{name}: {run['status']}: {run['reason']}")
+    return CellCost(wall, run)

@@ -1,0 +1,10 @@
+"""Raises an exception in its first call."""
+
+from __future__ import annotations
+
+from tests.liars.common import Honest, instead
+
+
+class Liar(Honest):
+    def prepare(self, cell, operands):
+        return instead(super().prepare(cell, operands), "A @ B[:1]")

@@ -1,0 +1,139 @@
+"""Adapters that lie are found out: each ends with the status or the flag that names its lie."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from gemmgrid.measure.request import Environment, Request
+from gemmgrid.measure.supervisor import measure_cell
+from gemmgrid.records.cell import Cell
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = {
+    "invocations": 1,
+    "rounds": 1,
+    "warmup_s": 0.05,
+    "sample_s": 0.1,
+    "min_samples": 10,
+    "max_samples": 2000,
+    "interval": 0.01,
+    "batch_s": 0.001,
+    "budget_s": 20,
+    "memory_fraction": 0.8,
+    "evidence": False,
+}
+
+
+def run(liar: str, name: str = "gemm.float32.256x256x256.t1", **settings) -> dict:
+    """A run of the liar under the interpreter of the tests, which has NumPy."""
+    cell = Cell.parse(name)
+    spec = {
+        "cell": cell.to_json(),
+        "backend": liar.replace("_", "-"),
+        "adapter": f"tests.liars.adapters.{liar}",
+        "device": "cpu",
+        "blas": None,
+        "options": {},
+        "variables": {"PYTHONPATH": str(ROOT)},
+    }
+    environment = Environment("liars", "none", sys.executable, None)
+    request = Request("here", spec, cell, SETTINGS | settings, 1, None, {}, environment)
+    return measure_cell(request, lambda: None)
+
+
+def verdict(run: dict, when: str) -> dict:
+    return run["invocations"][0]["verify"][when]
+
+
+@pytest.mark.parametrize(
+    ("liar", "problem"),
+    [
+        ("does_nothing", "nan"),  # the poisoned result stayed as it was
+        ("remembers", "error"),
+        ("caches", "error"),
+        ("zeros", "zeros"),
+        ("nan_corner", "nan"),
+        ("ignores_b", "error"),
+    ],
+)
+def test_wrong_results_publish_no_rate(liar, problem):
+    found = run(liar)
+    assert found["status"] == "wrong", found["reason"]
+    verdicts = [one for one in found["invocations"][0]["verify"].values() if one]
+    assert verdicts[-1]["problem"] == problem
+    assert not verdicts[-1]["ok"]
+
+
+def test_a_missing_fence_is_found():
+    found = run("no_fence", "gemm.float32.1024x1024x1024.t1")
+    assert found["status"] in ("wrong", "implausible"), found["reason"]
+
+
+def test_a_lazy_graph_of_which_only_the_last_product_runs_is_implausible():
+    found = run("lazy")
+    assert found["status"] == "implausible"
+    assert "twice the work" in found["reason"] or "exceeds" in found["reason"]
+
+
+def test_half_precision_is_named():
+    found = run("half")
+    assert found["status"] == "ok", found["reason"]
+    assert "reduced-precision" in found["flags"]
+    assert found["invocations"][0]["effective_precision"] == "float16"
+
+
+def test_one_thread_instead_of_two_is_flagged():
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two CPUs")
+    found = run("one_thread", "gemm.float32.1024x1024x1024.t2", sample_s=0.3)
+    assert found["status"] == "ok", found["reason"]
+    assert "wrong-threads" in found["flags"]
+    threads = found["invocations"][0]["threads"]
+    assert (threads["asked"], threads["library"], threads["seen"]) == (2, 2, 1)
+
+
+def test_a_hang_ends_with_its_budget():
+    found = run("hangs", budget_s=1)
+    assert found["status"] == "timeout"
+    assert found["failure"]["stage"] == "first-call"
+
+
+def test_a_segmentation_fault_is_recorded():
+    found = run("segfaults")
+    assert found["status"] == "crashed"
+    assert found["failure"]["signal"] == "SIGSEGV"
+    assert found["failure"]["stage"] == "first-call"
+
+
+def test_an_exception_is_recorded_with_the_end_of_its_traceback():
+    found = run("raises")
+    assert found["status"] == "crashed"
+    assert found["failure"]["exit_code"] == 1
+    assert "ValueError" in found["reason"]
+    assert "Traceback" in found["failure"]["stderr_tail"]
+
+
+def test_a_leak_ends_when_it_outgrows_the_memory():
+    found = run("leaks", memory_fraction=0.05)
+    assert found["status"] == "oom", found["reason"]
+
+
+def test_output_is_kept_apart_and_flagged():
+    found = run("prints")
+    assert found["status"] == "ok", found["reason"]
+    assert "stdout-noise" in found["flags"]
+    tail = found["invocations"][0]["stdout_tail"]
+    assert "library banner" in tail
+    assert "past Python's own buffers" in tail
+
+
+def test_a_changed_affinity_is_flagged():
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two CPUs")
+    found = run("moves")
+    assert found["status"] == "ok", found["reason"]
+    assert "affinity-changed" in found["flags"]

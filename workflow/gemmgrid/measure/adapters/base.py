@@ -1,0 +1,207 @@
+"""What every adapter answers, in the same order, so that who knows one file knows them all.
+
+    unsupported    can it compute this cell, or why not
+    set_threads    how many threads it shall use, and library_threads: how many it says it uses
+    prepare        the operands in the library's own form, and the statement that is timed
+    identify       what it is: packages, the library behind it, everything that sets the precision
+
+An adapter imports its library in __init__, after the thread variables are set, and nothing else
+but NumPy. It never times, checks or repeats anything.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+
+from gemmgrid.records.cell import Cell
+
+if TYPE_CHECKING:
+    from gemmgrid.measure.operands import Operands
+
+ALIGNMENT = 64
+
+
+class DeviceMissing(OSError):  # noqa: N818  (says what is missing, as FileNotFoundError does)
+    """The library is there, and the device is not, or not for this build of the library."""
+
+
+class DeviceTimer(Protocol):
+    """The device's own clock around one batch."""
+
+    def start(self) -> None:
+        """Mark the start in the device's queue."""
+
+    def stop(self) -> int | None:
+        """Mark the end, wait for it, and give the nanoseconds between; None where it cannot."""
+
+
+@dataclass
+class Call:
+    """A product ready to be timed."""
+
+    statement: str
+    """Exactly what is timed, as Python, and what the report shows: `np.matmul(A, B, out=C)`."""
+    names: dict[str, Any]
+    """Every name in the statement."""
+    result: Callable[[dict[str, Any]], np.ndarray]
+    """Host copy of the result, from the names after a call; float32 where the cell is bfloat16."""
+    fence: Callable[[], None] | None = None
+    """Waits until the device is done; None where calls return when the work is done."""
+    poison: Callable[[], None] | None = None
+    """Puts the preallocated result (of every set) into its state before a call: NaN, or C0 where
+    beta is not 0 and the call reads it. None where each call makes a new result."""
+    device_timer: Callable[[], DeviceTimer] | None = None
+    sets: list[dict[str, Any]] | None = None
+    """For `.cold`: the names that differ from one set of operands to the next, a dict a set."""
+    where: str | None = None
+    """What a name in the statement stands for, where the statement alone does not tell."""
+    addresses: dict[str, int] = field(default_factory=dict)
+    """Where the library reads A and B and writes C: addresses in its own memory."""
+    unknown: dict[str, str] = field(default_factory=dict)
+    """Reasons for the addresses that are missing, by operand."""
+
+
+class Adapter(ABC):
+    """One library on one device.
+
+    The constructor raises what the library's import raises (ImportError, OSError), DeviceMissing
+    (an OSError) without the device, FileNotFoundError without a BLAS file, and ValueError for
+    options that it does not take.
+    """
+
+    library: ClassVar[str]
+    devices: ClassVar[tuple[str, ...]]
+    known_options: ClassVar[dict[str, str]] = {}
+    """Options that the registry may set for this adapter, and what each takes."""
+
+    def __init__(self, device: str, options: dict[str, Any]) -> None:
+        if device not in self.devices:
+            allowed = ", ".join(self.devices)
+            raise ValueError(f"adapter {self.library}: device {device!r} is none of {allowed}")
+        for option in options:
+            if option not in self.known_options:
+                allowed = ", ".join(self.known_options) or "none at all"
+                raise ValueError(
+                    f"adapter {self.library}: it takes no option {option!r}, only {allowed}; "
+                    "see `options:` of this backend in config/backends.yaml"
+                )
+        self.device = device
+        self.options = options
+
+    def unsupported(self, cell: Cell) -> str | None:
+        """Why this cell cannot be computed here, or None; a None is a promise."""
+        if cell.routine == "dot" and (cell.options.pad or cell.options.layout != "C"):
+            return "dot takes vectors, which have neither layout nor leading dimension"
+        return self._unsupported(cell)
+
+    @abstractmethod
+    def _unsupported(self, cell: Cell) -> str | None:
+        """What this library cannot do."""
+
+    @abstractmethod
+    def set_threads(self, threads: int) -> None:
+        """Ask the library for that many threads; call it before `prepare`."""
+
+    @abstractmethod
+    def library_threads(self) -> int | None:
+        """How many threads the library says it uses; None where it does not tell."""
+
+    @abstractmethod
+    def prepare(self, cell: Cell, operands: Operands) -> Call:
+        """The operands as the library takes them, and the call. ValueError if unsupported."""
+
+    def prepare_sets(self, cell: Cell, operands: Sequence[Operands]) -> Call:
+        """One call that goes round several sets of operands, so that none is in the cache."""
+        calls = [self.prepare(cell, one) for one in operands]
+        first = calls[0]
+        varying = [
+            name
+            for name, value in first.names.items()
+            if any(call.names[name] is not value for call in calls)
+        ]
+        poisons = [call.poison for call in calls if call.poison]
+
+        def poison_all() -> None:
+            for poison in poisons:
+                poison()
+
+        return replace(
+            first,
+            sets=[{name: call.names[name] for name in varying} for call in calls],
+            poison=poison_all if poisons else None,
+        )
+
+    @abstractmethod
+    def identify(self) -> dict[str, Any]:
+        """{"packages": {name: version}, "library": {…} or None, "precision": {knob: value},
+        "unknown": {path: reason}}; call it after a product, when everything is loaded."""
+
+
+def refuse(reason: str | None) -> None:
+    """ValueError with the reason, if there is one: `prepare` was called for an unsupported cell."""
+    if reason:
+        raise ValueError(f"this cell is unsupported: {reason}")
+
+
+def packages(*names: str) -> dict[str, str]:
+    """Versions of those of the packages that are installed."""
+    versions = {}
+    for name in names:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def variables(*names: str) -> dict[str, str | None]:
+    """Values of environment variables that change what is computed; None where not set."""
+    return {name: os.environ.get(name) for name in names}
+
+
+def placed(**arrays: np.ndarray | None) -> dict[str, int]:
+    """Addresses of NumPy arrays, by name."""
+    return {name: array.ctypes.data for name, array in arrays.items() if array is not None}
+
+
+def nan_of(dtype: str) -> complex:
+    """NaN in every part of a number of that dtype."""
+    return complex(np.nan, np.nan) if dtype.startswith("complex") else np.nan
+
+
+def resetter(cell: Cell, C: np.ndarray, C0: np.ndarray | None) -> Callable[[], None]:
+    """`poison` for a result that is a NumPy array."""
+    if cell.options.beta != 0 and C0 is not None:
+        return lambda: np.copyto(C, C0)
+    return lambda: C.fill(nan_of(cell.dtype))
+
+
+def sibling(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """An array of another dtype with the same shape, strides in elements, and place in its line.
+
+    For libraries with a 16-bit type of their own: the operand lies as the original does.
+    """
+    item = np.dtype(dtype).itemsize
+    strides = [stride // array.itemsize * item for stride in array.strides]
+    pairs = zip(array.shape, strides, strict=True)
+    span = item + sum((size - 1) * stride for size, stride in pairs)
+    buffer = np.zeros(span + 2 * ALIGNMENT, np.uint8)
+    start = (array.ctypes.data - buffer.ctypes.data) % ALIGNMENT
+    return np.ndarray(array.shape, dtype, buffer, start, strides)
+
+
+def conjugates(cell: Cell) -> bool:
+    """Whether the cell asks for a conjugate that differs from the plain transpose."""
+    return cell.is_complex and "c" in cell.options.trans
+
+
+def first_over(limit: int, sizes: Iterable[int]) -> int | None:
+    """The first of the sizes that a library with such a limit cannot take."""
+    return next((size for size in sizes if size > limit), None)

@@ -1,0 +1,203 @@
+"""JAX on the CPU and on CUDA: `jax.jit` of the product, the operands as its arguments.
+
+The CUDA part follows JAX's documentation and has not yet run on that hardware.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from gemmgrid.measure.adapters import _cuda
+from gemmgrid.measure.adapters.base import (
+    Adapter,
+    Call,
+    DeviceMissing,
+    packages,
+    refuse,
+    variables,
+)
+from gemmgrid.records.cell import Cell
+
+if TYPE_CHECKING:
+    from gemmgrid.measure.operands import Operands
+
+LETTERS = {"dot": ("x", "y", "c"), "gemv": ("A", "x", "y"), "gemm": ("A", "B", "C")}
+"""How the operands and the result are called in the statement."""
+
+
+class JaxAdapter(Adapter):
+    """A jitted product a cell. On the CPU each call waits for its result: JAX runs independent
+    computations side by side, which would time several at once. On CUDA they follow one another
+    on one stream, so a batch is waited for at its end.
+    """
+
+    library = "jax"
+    devices = ("cpu", "cuda")
+    known_options: ClassVar = {
+        "default_matmul_precision": "default | high | highest …: JAX's own words; on NVIDIA GPUs "
+        "its default computes float32 in TF32",
+    }
+
+    def __init__(self, device: str, options: dict[str, Any]) -> None:
+        super().__init__(device, options)
+        os.environ["JAX_ENABLE_X64"] = "true"  # without it float64 becomes float32 in silence
+        os.environ["JAX_PLATFORMS"] = device
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else 75 % of the memory
+        import jax
+
+        self._jax = jax
+        precision = options.get("default_matmul_precision")
+        if precision is not None:
+            jax.config.update("jax_default_matmul_precision", precision)
+        if device == "cuda":  # on the CPU this would start the client, before set_threads
+            try:
+                jax.devices("cuda")
+            except (RuntimeError, AssertionError) as error:  # the latter without a CUDA plugin
+                raise DeviceMissing(f"JAX finds no CUDA device: {error!r}") from error
+        self._products: dict[tuple[Any, ...], Any] = {}
+
+    def _unsupported(self, cell: Cell) -> str | None:
+        options = cell.options
+        if options.alloc:
+            return "JAX always allocates the result, so this is its plain cell"
+        if options.layout != "C" or options.pad:
+            return "JAX chooses the layout of its arrays: row-major, without padding"
+        if options.unaligned:
+            return "JAX copies operands that it finds unaligned into its own memory"
+        return None
+
+    def set_threads(self, threads: int) -> None:
+        """XLA reads NPROC when its CPU client starts, which is at the first array."""
+        os.environ["NPROC"] = str(threads)
+
+    def library_threads(self) -> int | None:
+        return None
+
+    def prepare(self, cell: Cell, operands: Operands) -> Call:
+        refuse(self.unsupported(cell))
+        A = self._placed(cell, operands.A)
+        B = A if operands.B is operands.A else self._placed(cell, operands.B)
+        matmul, meaning = self._product(cell)
+        a, b, out = LETTERS[cell.routine]
+        names, arguments = {"matmul": matmul, a: A, b: B}, f"{a}, {b}"
+        if operands.C0 is not None:
+            names["C0"] = self._placed(cell, operands.C0)
+            arguments += ", C0"
+        wait = ".block_until_ready()" if self.device == "cpu" else ""
+        return Call(
+            statement=f"{out} = matmul({arguments}){wait}",
+            names=names,
+            result=lambda names: _fetched(names[out]),
+            fence=self._fence() if self.device != "cpu" else None,
+            where=f"matmul = jax.jit(lambda {arguments}: {meaning})",
+            addresses={"A": A.unsafe_buffer_pointer(), "B": B.unsafe_buffer_pointer()},
+            unknown={"C": "JAX makes a new result in every call"},
+        )
+
+    def identify(self) -> dict[str, Any]:
+        import jaxlib
+
+        jax, unknown = self._jax, {"library_threads": "JAX does not tell; NPROC sets them"}
+        library = _cuda.cublas() if self.device == "cuda" else _xla(Path(jaxlib.__file__).parent)
+        return {
+            "packages": packages(
+                "jax", "jaxlib", "numpy", "jax-cuda13-plugin", "jax-cuda12-plugin", "nvidia-cublas"
+            ),
+            "library": library,
+            "precision": {
+                "jax_default_matmul_precision": jax.config.jax_default_matmul_precision,
+                "jax_enable_x64": jax.config.jax_enable_x64,
+                **variables("XLA_FLAGS", "NPROC", "NVIDIA_TF32_OVERRIDE"),
+            },
+            "device": self._device(unknown),
+            "unknown": unknown,
+        }
+
+    def _product(self, cell: Cell) -> tuple[Any, str]:
+        """The jitted function and what it computes; one for all sets of operands of a cell."""
+        jnp, options = self._jax.numpy, cell.options
+        (turn_a, shown_a), (turn_b, shown_b) = (_turned(jnp, letter) for letter in options.trans)
+        a, b, _ = LETTERS[cell.routine]
+        meaning = f"{shown_a.format(a)} @ {shown_b.format(b)}"
+        alpha, beta = options.alpha, options.beta
+        if alpha != 1:
+            meaning = f"{alpha!r} * ({meaning})"
+        if beta != 0:
+            meaning += f" + {beta!r} * C0"
+
+        def product(first: Any, second: Any, start: Any = None) -> Any:
+            result = jnp.matmul(turn_a(first), turn_b(second))
+            result = result if alpha == 1 else alpha * result
+            return result if beta == 0 else result + beta * start
+
+        key = (options.trans, alpha, beta, cell.routine)
+        if key not in self._products:
+            self._products[key] = self._jax.jit(product)
+        return self._products[key], meaning
+
+    def _placed(self, cell: Cell, array: np.ndarray) -> Any:
+        """On the device; on the CPU the operand's own memory, which JAX takes if it is aligned."""
+        jax = self._jax
+        placed = jax.device_put(array)
+        if cell.dtype == "bfloat16":
+            placed = placed.astype(jax.numpy.bfloat16)
+        return placed.block_until_ready()
+
+    def _fence(self) -> Callable[[], None]:
+        """A small computation behind all others on the device's stream, and the wait for it."""
+        jax = self._jax
+        small = jax.device_put(np.zeros(8, np.float32))
+        last = jax.jit(lambda values: values + 1)
+        last(small).block_until_ready()
+        return lambda: last(small).block_until_ready()
+
+    def _device(self, unknown: dict[str, str]) -> dict[str, Any] | None:
+        if self.device == "cpu":
+            return None
+        device, driver = self._jax.devices()[0], _cuda.driver_version()
+        if driver is None:
+            unknown["device.driver"] = f"{_cuda.DRIVER} cannot be read"
+        return {
+            "name": device.device_kind,
+            "capability": getattr(device, "compute_capability", None),
+            "memory_bytes": (device.memory_stats() or {}).get("bytes_limit"),
+            "driver": driver,
+        }
+
+
+def _turned(jnp: Any, letter: str) -> tuple[Callable[[Any], Any], str]:
+    """What a letter of `trans` does to an operand inside the jitted function, and its spelling."""
+    if letter == "n":
+        return (lambda operand: operand), "{}"
+    if letter == "t":
+        return (lambda operand: jnp.swapaxes(operand, -1, -2)), "{}.mT"
+    return (lambda operand: jnp.conj(jnp.swapaxes(operand, -1, -2))), "{}.mT.conj()"
+
+
+def _fetched(array: Any) -> np.ndarray:
+    return np.array(array, np.float32 if array.dtype == "bfloat16" else None)
+
+
+def _xla(folder: Path) -> dict[str, Any]:
+    """XLA's own kernels on the CPU, all inside jaxlib: no BLAS library serves."""
+    file = next((str(path) for path in folder.glob("libjax_common.*")), None)
+    reason = "XLA chooses and compiles its kernels for every computation"
+    unknown = {"core": reason, "interface": "does not apply: there is no BLAS interface"}
+    if file is None:
+        unknown["file"] = f"{folder} holds no libjax_common"
+    return {
+        "name": "XLA (YNNPACK, Eigen)",
+        "family": "xla",
+        "version": packages("jaxlib").get("jaxlib"),
+        "file": file,
+        "core": None,
+        "threading": "XLA's thread pool",
+        "interface": None,
+        "others": [],
+        "unknown": unknown,
+    }

@@ -1,0 +1,161 @@
+"""MLX on the CPU and on the GPU (Metal; CUDA on Linux).
+
+The GPU part follows MLX's documentation and has not yet run on that hardware.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gemmgrid.measure import libraries
+from gemmgrid.measure.adapters import _cuda
+from gemmgrid.measure.adapters.base import (
+    Adapter,
+    Call,
+    DeviceMissing,
+    conjugates,
+    packages,
+    refuse,
+    variables,
+)
+from gemmgrid.records.cell import Cell
+
+if TYPE_CHECKING:
+    from gemmgrid.measure.operands import Operands
+
+
+class MlxAdapter(Adapter):
+    """mx.matmul, mx.inner, mx.addmm. MLX is lazy: nothing runs until mx.eval, so it is timed too.
+
+    MLX copies the operands into memory of its own, and every call makes a new result.
+    """
+
+    library = "mlx"
+    devices = ("cpu", "gpu")
+
+    def __init__(self, device: str, options: dict[str, Any]) -> None:
+        super().__init__(device, options)
+        import mlx.core as mx
+
+        self._mx = mx
+        chosen = mx.Device(mx.gpu if device == "gpu" else mx.cpu)
+        if device == "gpu" and not mx.is_available(chosen):
+            raise DeviceMissing("MLX finds no GPU (Metal on Apple silicon, or a CUDA build)")
+        mx.set_default_device(chosen)
+        self._blas = None
+        if device == "cpu":
+            self._blas = libraries.serving(mx.__file__, libraries.CBLAS_SYMBOLS)
+
+    def _unsupported(self, cell: Cell) -> str | None:
+        options = cell.options
+        if cell.dtype == "complex128":
+            return "MLX has no complex128"
+        if cell.dtype == "float64" and self.device == "gpu":
+            return "MLX has float64 on the CPU only"
+        if options.alloc:
+            return "MLX always allocates the result, so this is its plain cell"
+        if options.layout != "C" or options.pad:
+            return "MLX chooses the layout of its arrays: row-major, without padding"
+        if options.unaligned:
+            return "MLX copies operands into its own memory, whose place cannot be chosen"
+        if conjugates(cell):
+            return "MLX has no conjugating view: mx.conj computes a copy"
+        return None
+
+    def set_threads(self, threads: int) -> None:
+        """MLX has no function for it; Accelerate listens to VECLIB_MAXIMUM_THREADS."""
+
+    def library_threads(self) -> int | None:
+        return self._blas.threads() if self._blas else None
+
+    def prepare(self, cell: Cell, operands: Operands) -> Call:
+        refuse(self.unsupported(cell))
+        mx, options = self._mx, cell.options
+        A = self._placed(cell, operands.A)
+        B = A if operands.B is operands.A else self._placed(cell, operands.B)
+        names, out = {"mx": mx, "A": A, "B": B}, "C"
+        a, b = (_transposed(*pair, cell) for pair in zip("AB", options.trans, strict=True))
+        if cell.routine == "dot":
+            names, a, b, out = {"mx": mx, "x": A, "y": B}, "x", "y", "c"
+        elif cell.routine == "gemv":
+            names, b, out = {"mx": mx, "A": A, "x": B}, "x", "y"
+        if options.alpha == 1 and options.beta == 0:
+            function = "inner" if cell.routine == "dot" else "matmul"
+            product = f"mx.{function}({a}, {b})"
+        else:
+            assert operands.C is not None
+            start = operands.C0 if operands.C0 is not None else np.zeros_like(operands.C)
+            names["C0"] = self._placed(cell, start)
+            product = f"mx.addmm(C0, {a}, {b}, {options.alpha!r}, {options.beta!r})"
+        return Call(
+            statement=f"{out} = {product}; mx.eval({out})",
+            names=names,
+            result=lambda names: self._fetched(names[out]),
+            fence=mx.synchronize,
+            addresses={"A": self._address(A), "B": self._address(B)},
+            unknown={"C": "MLX makes a new result in every call"},
+        )
+
+    def identify(self) -> dict[str, Any]:
+        mx, unknown = self._mx, {}
+        library = libraries.describe(self._blas) if self._blas else self._gpu_library()
+        if library is None:
+            unknown["library"] = "MLX is bound to no BLAS library that is known"
+        elif self.device == "cpu":
+            library["note"] = "float16 and bfloat16 are computed by MLX's own simd_gemm"
+        return {
+            "packages": packages("mlx", "mlx-cpu", "mlx-metal", "mlx-cuda", "numpy"),
+            "library": library,
+            "precision": variables("MLX_ENABLE_TF32"),
+            "device": dict(mx.device_info()) if self.device == "gpu" else None,
+            "unknown": unknown,
+        }
+
+    def _placed(self, cell: Cell, array: np.ndarray) -> Any:
+        """MLX's own copy, evaluated before anything is timed."""
+        mx = self._mx
+        copy = mx.array(array, dtype=getattr(mx, cell.dtype))
+        mx.eval(copy)
+        return copy
+
+    def _address(self, array: Any) -> int:
+        """Where MLX keeps the array (memory is unified on Apple silicon), through its buffer."""
+        mx = self._mx
+        if array.dtype == mx.bfloat16:  # the buffer protocol has no bfloat16
+            array = array.view(mx.uint16)
+        return int(np.array(array, copy=False).ctypes.data)
+
+    def _fetched(self, array: Any) -> np.ndarray:
+        mx = self._mx
+        if array.dtype == mx.bfloat16:
+            array = array.astype(mx.float32)
+        return np.array(array)
+
+    def _gpu_library(self) -> dict[str, Any] | None:
+        if self.device == "cpu":
+            return None
+        if platform.system() != "Darwin":
+            return _cuda.cublas()
+        reason = "MLX's own Metal kernels do not tell"
+        return {
+            "name": "MLX Metal kernels",
+            "family": "mlx-metal",
+            "version": self._mx.__version__,
+            "file": os.path.realpath(self._mx.__file__),
+            "core": None,
+            "threading": None,
+            "interface": None,
+            "others": [],
+            "unknown": dict.fromkeys(("core", "threading", "interface"), reason),
+        }
+
+
+def _transposed(name: str, letter: str, cell: Cell) -> str:
+    """Lazy views, built anew in each call as users write them."""
+    if letter == "n":
+        return name
+    return f"mx.swapaxes({name}, -1, -2)" if cell.options.batch > 1 else f"{name}.T"

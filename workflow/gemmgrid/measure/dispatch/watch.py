@@ -1,0 +1,230 @@
+"""Watching one product run, with every tracer that works here, and for no longer than needed.
+
+Routines and kernels are traced first; the libraries' own logs are read where nothing was traced;
+the processor is sampled only where no kernel is known by then. A product that takes long is not
+waited for: as soon as enough is known, `finish` gets what was seen and the process may end.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gemmgrid.measure.dispatch import gpu, hlo, logs
+from gemmgrid.measure.dispatch.elf import loaded_objects
+from gemmgrid.measure.dispatch.got import RoutineTrace, TracedCall
+from gemmgrid.measure.dispatch.openblas import KernelCount, TableTrace, find_tables
+from gemmgrid.measure.dispatch.patch import Trace, tracing
+from gemmgrid.measure.dispatch.sampling import Sampler, Samples
+from gemmgrid.measure.dispatch.support import DispatchError
+
+SAMPLE_S = 0.15
+"""Seconds of sampling, where it is needed: 300 samples for each busy thread."""
+PATIENCE_S = 0.15
+"""Seconds after which a product that still runs is left to itself once enough is known."""
+QUICK_S = 0.05
+"""A product that took less is run again: its first call may have loaded or bound something."""
+ENOUGH_SAMPLES = 50
+POLL_S = 0.02
+COMPILING = ("jax", "torch", "mlx")
+"""Libraries whose first call compiles, and which say more in their logs than sampling can show."""
+COMPILING_PATIENCE_S = 5.0
+
+
+@dataclass
+class Watched:
+    """What was seen while a product ran once. `problems` says what could not be looked at."""
+
+    calls: list[TracedCall] = field(default_factory=list)
+    kernels: list[KernelCount] = field(default_factory=list)
+    logged: list[logs.LoggedCall] = field(default_factory=list)
+    program: hlo.Program | None = None
+    device_kernels: list[gpu.DeviceKernel] = field(default_factory=list)
+    samples: Samples = field(default_factory=Samples)
+    slots_watched: int = 0
+    tables_watched: int = 0
+    problems: dict[str, str] = field(default_factory=dict)
+    """By what could not be done: trace, log, sample, or the path of a library."""
+    running_s: float | None = None
+    """How long the product had run when it was left to itself, None if it ended."""
+
+
+class Watcher:
+    """Watches one product in this process.
+
+    run       runs the product once, and waits until it is done
+    library   the adapter's name; device: cpu, cuda, mps or gpu
+    folder    where the device's and XLA's logs go, if they were switched on before the import
+    finish    called from another thread with what was seen, if the product takes too long; it
+              should not return
+    """
+
+    def __init__(
+        self,
+        run: Callable[[], None],
+        library: str,
+        device: str = "cpu",
+        folder: Path | None = None,
+        finish: Callable[[Watched], None] | None = None,
+    ) -> None:
+        self._run = run
+        self._library, self._device, self._folder = library, device, folder
+        self._finish = finish
+        self._seen = Watched()
+        self._trace: RoutineTrace | None = None
+        self._tables: list[TableTrace] = []
+        self._sampler: Sampler | None = None
+        self._call_started: float | None = None
+        self._looking = threading.Lock()
+        """Held while the tracers are read or taken down: neither may happen during the other."""
+        self._ended = threading.Event()
+
+    def watch(self) -> Watched:
+        """Run the product as often as it takes; what was seen of one run of it."""
+        guard = threading.Thread(target=self._guard, name="gemmgrid-guard", daemon=True)
+        if self._finish:
+            guard.start()
+        try:
+            if self._device in ("cpu", "cuda"):
+                self._traced()
+            if self._device == "cpu":
+                self._logged()
+                self._sampled()
+            else:
+                self._on_device()
+        finally:
+            self._ended.set()
+        return self._seen
+
+    def _traced(self) -> None:
+        elapsed, changed = self._traced_run()
+        if changed or elapsed < QUICK_S or self._library in COMPILING:
+            self._traced_run()
+
+    def _traced_run(self) -> tuple[float, bool]:
+        """One run under the tracers: its seconds, and whether it loaded other libraries."""
+        before = {loaded.base for loaded in loaded_objects()}
+        self._seen = Watched()
+        self._arm()
+        with ExitStack() as stack:
+            traces: list[Trace] = [*self._tables]
+            if self._trace:
+                traces.append(self._trace)
+            try:
+                patch = stack.enter_context(tracing(*traces))
+            except DispatchError as error:
+                self._seen.problems["trace"] = str(error)
+                self._trace, self._tables = None, []
+            else:
+                if self._trace:
+                    self._seen.slots_watched = patch.watched(self._trace.switches)
+                self._seen.tables_watched = len(self._tables)
+            self._sampler = self._start_sampler(stack) if self._device == "cpu" else None
+            elapsed = self._timed_run()
+        self._collect(self._seen)
+        self._sampler = None
+        return elapsed, {loaded.base for loaded in loaded_objects()} != before
+
+    def _arm(self) -> None:
+        """Tracers for what is loaded now, or the reasons why there are none."""
+        self._trace, self._tables = None, []
+        try:
+            self._trace = RoutineTrace()
+            self._tables, problems = find_tables()
+            self._seen.problems.update(problems)
+        except DispatchError as error:
+            self._seen.problems["trace"] = str(error)
+
+    def _start_sampler(self, stack: ExitStack) -> Sampler | None:
+        try:
+            return stack.enter_context(Sampler())
+        except DispatchError as error:
+            self._seen.problems["sample"] = str(error)
+            return None
+
+    def _timed_run(self) -> float:
+        self._call_started = time.perf_counter()
+        self._run()
+        with self._looking:
+            elapsed = time.perf_counter() - self._call_started
+            self._call_started = None
+        return elapsed
+
+    def _collect(self, into: Watched) -> None:
+        """What the tracers hold; asked at the end of a run, or in the middle of a long one."""
+        if self._trace:
+            into.calls = self._trace.read()
+        into.kernels = [kernel for table in self._tables for kernel in table.read()]
+        if self._sampler and not into.kernels:  # naming the samples costs 10 to 100 ms
+            into.samples = self._sampler.samples()
+
+    def _logged(self) -> None:
+        """The libraries' own word, where no call was traced."""
+        if self._seen.calls:
+            return
+        if self._library == "jax" and self._folder:
+            self._seen.program = hlo.read_programs(self._folder)
+        elif self._library != "jax":
+            try:
+                self._seen.logged = logs.logged(self._logged_run)
+            except OSError as error:
+                self._seen.problems["log"] = f"output could not be captured: {error}"
+
+    def _logged_run(self) -> None:
+        self._timed_run()
+
+    def _sampled(self) -> None:
+        """Sampling, where no kernel is known yet and the last run gave too few samples."""
+        seen = self._seen
+        if seen.kernels or any(call.kernel for call in seen.logged) or "sample" in seen.problems:
+            return
+        if seen.samples.total >= ENOUGH_SAMPLES:
+            return
+        try:
+            with Sampler() as sampler:
+                self._sampler = sampler
+                end = time.perf_counter() + SAMPLE_S
+                while time.perf_counter() < end:
+                    self._timed_run()
+            seen.samples = sampler.samples()
+        except DispatchError as error:
+            seen.problems["sample"] = str(error)
+        self._sampler = None
+
+    def _on_device(self) -> None:
+        """CUDA and MPS: the profiler's kernels, and the libraries' logs."""
+        if self._library == "jax" and self._folder:
+            self._seen.program = hlo.read_programs(self._folder)
+        if self._device == "cuda" and self._library == "torch":
+            import torch
+
+            self._seen.device_kernels = gpu.profile_torch(self._run, torch.cuda.synchronize)
+        if self._device == "cuda" and self._folder:
+            self._seen.logged = gpu.read_logs(self._folder)
+        if self._device == "mps":
+            with logs.captured(2) as output:
+                self._run()
+            self._seen.logged = gpu.parse_mps(output.text)
+
+    def _guard(self) -> None:
+        """Ends the watching of a product that takes long, as soon as enough is known."""
+        patience = COMPILING_PATIENCE_S if self._library in COMPILING else PATIENCE_S
+        while not self._ended.wait(POLL_S):
+            with self._looking:
+                started = self._call_started
+                running = 0.0 if started is None else time.perf_counter() - started
+                if running < patience:
+                    continue
+                snapshot = replace(self._seen, running_s=running)
+                self._collect(snapshot)
+                if _enough(snapshot) and self._finish:
+                    self._finish(snapshot)
+
+
+def _enough(seen: Watched) -> bool:
+    """Whether routine and kernel are known, or sampling has shown who works."""
+    return bool(seen.calls and seen.kernels) or seen.samples.total >= ENOUGH_SAMPLES

@@ -1,0 +1,67 @@
+"""The GPUs of this machine: NVIDIA's through NVML, Apple's through system_profiler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gemmgrid.measure import darwin, gpu
+from gemmgrid.measure.darwin import Command
+from gemmgrid.measure.sysfiles import ROOT, entries, text
+
+VENDORS = {"0x10de": "NVIDIA", "0x1002": "AMD", "0x8086": "Intel"}
+DISPLAY = "0x03"  # PCI class of display controllers, 3D controllers among them
+
+
+def facts(root: Path, unknown: dict[str, str]) -> list[dict[str, Any]]:
+    """One entry a GPU, without serial number or UUID; a card that only PCI shows is named so."""
+    if root == ROOT:
+        if darwin.is_darwin():
+            return apple_gpus(unknown)
+        nvml, reason = gpu.connect()
+        if nvml is not None:
+            return gpu.facts(nvml)
+    else:
+        reason = "not this machine"
+    makers = [VENDORS[vendor] for vendor in pci_displays(root) if vendor in VENDORS]
+    if makers:
+        unknown["gpus"] = (
+            f"the PCI bus has display devices of {', '.join(sorted(set(makers)))}, "
+            f"but they cannot be asked: {reason}"
+        )
+    return []
+
+
+def pci_displays(root: Path) -> list[str]:
+    """Vendor numbers of the display devices on the PCI bus."""
+    folder = "sys/bus/pci/devices"
+    return [
+        text(root, f"{folder}/{name}/vendor") or ""
+        for name in entries(root, folder)
+        if (text(root, f"{folder}/{name}/class") or "").startswith(DISPLAY)
+    ]
+
+
+def apple_gpus(unknown: dict[str, str], run: Command = darwin.command) -> list[dict[str, Any]]:
+    """A Mac's GPUs; their clocks, power and load are not to be had without root."""
+    found = darwin.displays(run)
+    if found is None:
+        unknown["gpus"] = "system_profiler SPDisplaysDataType gave no answer"
+        return []
+    shared = darwin.sysctl_int("hw.memsize")
+    return [
+        {
+            "vendor": "Apple" if "Apple" in str(entry.get("sppci_model")) else None,
+            "name": entry.get("sppci_model") or entry.get("_name"),
+            "cores": _number(entry.get("sppci_cores")),
+            "metal": entry.get("spdisplays_mtlgpufamilysupport"),
+            "memory_bytes": shared,  # Apple silicon shares the machine's memory
+            "driver": None,
+            "unknown": {"driver": "a part of macOS"},
+        }
+        for entry in found
+    ]
+
+
+def _number(content: object) -> int | None:
+    return int(content) if isinstance(content, str) and content.isdigit() else None

@@ -1,0 +1,75 @@
+"""What the terminal says while a grid runs: which cell, how many of how many, time left."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from gemmgrid.measure.assemble import rate_of, relative_half_width, seconds_per_call
+from gemmgrid.records.history import write_atomically
+
+
+class Progress:
+    """Counts the jobs of one workflow run in a small file that the workflow starts anew.
+
+    The file holds {"total": jobs to run or None, "seconds": [of each job so far]}.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.state = json.loads(path.read_text())
+            self.seconds: list[float] = list(self.state["seconds"])
+            self.total: int | None = self.state["total"]
+        except (OSError, ValueError, KeyError, TypeError):
+            self.seconds, self.total = [], None
+        self.start = time.monotonic()
+
+    @property
+    def counter(self) -> str:
+        """`[ 3/24]`, or nothing when the number of jobs is not known."""
+        if not self.total:
+            return ""
+        width = len(str(self.total))
+        return f"[{len(self.seconds) + 1:>{width}}/{self.total}] "
+
+    def say(self, text: str) -> None:
+        """One line on the terminal."""
+        print(f"{self.counter}{text}", file=sys.stderr, flush=True)
+
+    def done(self, text: str) -> None:
+        """The job's last line, with the time left; counts the job."""
+        spent = time.monotonic() - self.start
+        left = ""
+        if self.total:
+            remaining = self.total - len(self.seconds) - 1
+            if remaining > 0:
+                left = f"  ~{spell_seconds(remaining * mean([*self.seconds, spent]))} left"
+        self.say(f"{text}  {spent:.1f} s{left}")
+        self.seconds.append(spent)
+        document = {"total": self.total, "seconds": self.seconds}
+        write_atomically(self.path, json.dumps(document).encode())
+
+
+def outcome_line(run: dict[str, Any]) -> str:
+    """One cell's result in one line: the rate and its interval, or the status and its reason."""
+    name = f"{run['backend']:<16} {run['cell']['name']:<34}"
+    if run["status"] != "ok":
+        return f"{name} {run['status']}: {run['reason']}"
+    width = relative_half_width(seconds_per_call(run))
+    interval = f" ±{width:.1%}" if width is not None else ""
+    doubts = [flag for flag in run["flags"] if flag != "one-round"]
+    flags = f"  ({', '.join(doubts)})" if doubts else ""
+    return f"{name} {rate_of(run) / 1e9:9.2f} GFLOP/s{interval}{flags}"
+
+
+def spell_seconds(seconds: float) -> str:
+    """`45 s`, `3 min`, `1 h 20 min`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

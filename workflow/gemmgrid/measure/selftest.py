@@ -1,0 +1,83 @@
+"""Can the clock be believed: does twice the work take twice the time, and is nothing left running?
+
+A missing fence, a lazy graph of which only the last product runs, or a call that returns before
+the work is done all pass for speed. Each leaves a trace that these two tests look for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+from gemmgrid.measure.clock import clock
+from gemmgrid.measure.loop import Loop
+
+PAIRS = 5
+"""Pairs of batches compared; one is enough when it is clear and took long, …"""
+MOST_PAIRS = 20
+"""… and so many must fail before the cell is called implausible: a busy machine fails some."""
+CLEAR_NS = 20_000_000
+CLEAR = (1.7, 2.4)
+RATIO_LOW = 1.4
+"""Below it, twice the work did not take about twice the time.
+
+The true ratio is 2 - f, f the share of a batch that is one fence; batches are 1 ms at least, so f
+stays under 0.1. The rest is room for noise: the best of the pairs must reach it. There is no upper
+bound: noise makes ratios large, and no lie does.
+"""
+LEFTOVER = 0.3
+"""A batch may leave this share of itself running behind its fence, of the fetch too, or 1 ms."""
+
+
+def doubling(loop: Loop, inner: int, expires: Callable[[float], bool]) -> dict[str, Any]:
+    """Batches of `inner` and of twice as many calls, in turn: the ratio of their times.
+
+    Returns {"ratio": the median ratio or None, "inner", "ok", "reason"}.
+    """
+    ratios: list[float] = []
+    while len(ratios) < (PAIRS if max(ratios, default=0) >= RATIO_LOW else MOST_PAIRS):
+        single = loop.batch(inner)
+        if expires(2 * single / 1e9):
+            break
+        double = loop.batch(2 * inner)
+        ratios.append(double / max(single, 1))
+        clear = double > CLEAR_NS and CLEAR[0] < ratios[-1] < CLEAR[1]
+        if clear or expires(3 * double / 1e9):
+            break
+    if not ratios:
+        short = "twice the work would not fit in the time budget"
+        return {"ratio": None, "inner": inner, "ok": True, "reason": short}
+    ratio = median(ratios)
+    ok = max(ratios) >= RATIO_LOW
+    reason = None if ok else f"twice the work took only {ratio:.2f} times as long"
+    return {"ratio": ratio, "inner": inner, "ok": ok, "reason": reason}
+
+
+def leftover(
+    loop: Loop, inner: int, fetch: Callable[[], object], expires: Callable[[float], bool]
+) -> dict[str, Any]:
+    """Fetch the result right after a batch, and once more: was work still running the first time?
+
+    One quiet pass of three is enough: noise makes a wait, never a missing one.
+    Returns {"seconds": what the first fetch waited beyond the second, "ok", "reason"}.
+    """
+    seconds, reason = 0.0, None
+    for _ in range(3):
+        elapsed = loop.batch(inner)
+        start = clock()
+        fetch()
+        between = clock()
+        fetch()
+        again = clock() - between
+        wait = between - start - again
+        seconds = max(wait, 0) / 1e9
+        if wait <= max(LEFTOVER * elapsed, LEFTOVER * again, 1e6):
+            return {"seconds": seconds, "ok": True, "reason": None}
+        reason = (
+            f"{wait / 1e6:.1f} ms of work was still running behind the fence of a batch that took "
+            f"{elapsed / 1e6:.1f} ms"
+        )
+        if expires(2 * elapsed / 1e9):
+            break
+    return {"seconds": seconds, "ok": False, "reason": reason}

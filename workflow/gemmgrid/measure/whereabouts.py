@@ -1,0 +1,85 @@
+"""Where a run is made: the machine's facts, its identity and its context, gathered once a job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gemmgrid.measure import context, gpu, machine
+from gemmgrid.records.context import digest
+from gemmgrid.records.history import write_atomically
+
+VOLATILE = ("recorded_at",)
+
+
+class Whereabouts:
+    """The machine that this process runs on, as the record keeps it."""
+
+    def __init__(self, device: str) -> None:
+        self.facts = machine.facts()
+        self.gpu_index = _visible_gpu(device)
+        identity = machine.identity(self.facts, self.gpu_index)
+        self.host = {"id": identity["host_id"], **identity["host"]}
+        self.gpu = None
+        gpus = self.facts.get("gpus") or []
+        if device != "cpu" and self.gpu_index < len(gpus):
+            used = gpus[self.gpu_index]
+            self.gpu = {
+                "id": identity["gpu_id"],
+                "name": used.get("name"),
+                "driver": used.get("driver"),
+            }
+        host, own = context.host_context(), context.device_context(device)
+        self.context = {
+            "host": host,
+            "device": own,
+            "host_hash": digest(_known(host)),
+            "device_hash": digest(_known(own)) if own else None,
+        }
+
+    @property
+    def cache_bytes(self) -> int | None:
+        """Size of the largest cache, in bytes."""
+        caches = (self.facts.get("cpu") or {}).get("caches") or []
+        return max((cache["size_bytes"] or 0 for cache in caches), default=0) or None
+
+    def write(self, folder: Path) -> str | None:
+        """Keep machine.json in the machine's results folder up to date.
+
+        Returns why the runs do not belong together when the folder holds another machine's facts;
+        that file is then left alone.
+        """
+        path = folder / "machine.json"
+        try:
+            earlier = json.loads(path.read_text())
+            if machine.identity(earlier)["host_id"] != self.host["id"]:
+                return f"{path} describes another machine than this one"
+            same = all(
+                earlier.get(key) == value
+                for key, value in self.facts.items()
+                if key not in VOLATILE
+            )
+            if same:
+                return None
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            return f"{path} cannot be read: {error}"
+        write_atomically(path, (json.dumps(self.facts, indent=1) + "\n").encode())
+        return None
+
+
+def _visible_gpu(device: str) -> int:
+    """Which of the machine's GPUs a process uses; the first where only one can be used or told."""
+    if device == "cpu":
+        return 0
+    nvml, _ = gpu.connect()
+    index = gpu.visible_index(nvml) if nvml else None
+    return index or 0
+
+
+def _known(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the reasons for what is unknown: another wording is no other context."""
+    return {key: value for key, value in part.items() if key != "unknown"}

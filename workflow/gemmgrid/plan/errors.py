@@ -1,0 +1,50 @@
+"""What a wrong config raises: one error whose text is the finished message."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+SHOWN = 12
+"""Problems and allowed words are cut after this many, with their number."""
+
+
+class ConfigError(ValueError):
+    """The config cannot be planned; `str` of it says where, what was found, what is allowed."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__(_joined(self.problems))
+
+
+def nearest(word: object, allowed: Iterable[str]) -> str | None:
+    """The allowed word that is most like this one, or None where none is alike."""
+    words = list(allowed)
+    folded = {candidate.casefold(): candidate for candidate in words}
+    found = difflib.get_close_matches(str(word).casefold(), folded, n=1, cutoff=0.6)
+    return folded[found[0]] if found else None
+
+
+def choose(word: object, allowed: Iterable[str]) -> str:
+    """The end of a message about a wrong word: what is allowed, and the nearest right spelling."""
+    words = [str(candidate) for candidate in allowed]
+    listed = ", ".join(words[: 4 * SHOWN]) + (" …" if len(words) > 4 * SHOWN else "")
+    text = f"Allowed: {listed}." if words else "Nothing is allowed here."
+    guess = nearest(word, words)
+    return f"{text} Did you mean {guess!r}?" if guess else text
+
+
+def found(value: object) -> str:
+    """A value as a message shows it: with quotes where it is text, and not too long."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def _joined(problems: list[str]) -> str:
+    if len(problems) == 1:
+        return problems[0]
+    lines = [f"{len(problems)} problems in the configuration:"]
+    lines += [f"  - {problem}" for problem in problems[:SHOWN]]
+    if len(problems) > SHOWN:
+        lines.append(f"  … and {len(problems) - SHOWN} more")
+    return "\n".join(lines)

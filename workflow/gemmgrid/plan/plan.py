@@ -1,0 +1,155 @@
+"""From a config to a plan: which cells are measured where, and which are left out and why.
+
+A pure function of the config, the files under config/ and envs/, and the machine. Snakemake calls
+it at every parse, so it starts no process (except for DEPLOY=none) and imports nothing numeric.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gemmgrid.plan.availability import Availability
+from gemmgrid.plan.config import Study, read_study
+from gemmgrid.plan.errors import ConfigError
+from gemmgrid.plan.grid import PlannedCell, SkippedCell, expand
+from gemmgrid.plan.machines import (
+    Machine,
+    Target,
+    check_backends,
+    load_machines,
+    local_target,
+    remote_target,
+)
+from gemmgrid.plan.registry import Backend, load_registry
+from gemmgrid.records.context import digest
+from gemmgrid.records.history import write_atomically
+from gemmgrid.records.run import now
+
+PLAN_SCHEMA = 1
+
+
+@dataclass
+class Plan:
+    """A study made concrete. `backends` and `machines` hold those that planned cells use.
+
+    `machine` is this machine's name, or the names of several behind SLURM joined by `+`.
+    `machines` is empty when everything is measured here.
+    """
+
+    study: str
+    machine: str
+    seed: int
+    settings: dict[str, Any]
+    deploy: str
+    backends: dict[str, Backend]
+    machines: dict[str, Machine]
+    cells: list[PlannedCell]
+    skipped: list[SkippedCell]
+    registry: dict[str, Backend]
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of what is planned and left out; the order in the config does not matter."""
+        planned = sorted((cell.path, cell.spec) for cell in self.cells)
+        skipped = sorted(
+            (one.machine, one.backend, one.name, one.status, one.reason) for one in self.skipped
+        )
+        return digest([planned, skipped], 16)
+
+    def write(self, path: Path) -> None:
+        """Write plan.jsonl, atomically: a header, then a line for each cell."""
+        header = {
+            "schema": PLAN_SCHEMA,
+            "kind": "plan",
+            "study": self.study,
+            "machine": self.machine,
+            "deploy": self.deploy,
+            "seed": self.seed,
+            "settings": self.settings,
+            "created_at": now(),
+        }
+        entries = (self._line(entry) for part in (self.cells, self.skipped) for entry in part)
+        lines = (json.dumps(line, separators=(",", ":")) for line in (header, *entries))
+        write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
+
+    def _line(self, entry: PlannedCell | SkippedCell) -> dict[str, Any]:
+        backend = self.registry[entry.backend]
+        return {
+            "machine": entry.machine,
+            "backend": entry.backend,
+            "adapter": backend.adapter,
+            "device": backend.device,
+            "cell": entry.cell.to_json(),
+            "name": entry.name,
+            "path": entry.path,
+            "status": entry.status,
+            "reason": entry.reason,
+            "order": entry.order,
+        }
+
+
+def load(config: Mapping[str, Any], root: Path, deploy: str, files: Iterable[Path] = ()) -> Plan:
+    """The plan of a config, as Snakemake merged it from `files` and `--config`.
+
+    `root` is the project's folder with config/ and envs/; `deploy` is conda, venv or none.
+    ConfigError says in full what is wrong, or why no cell is left.
+    """
+    registry = load_registry(root)
+    availability = Availability(deploy, root, registry.values())
+    known = load_machines(root)
+    check_backends(known, registry, root)
+    study = read_study(config, root, files, registry, known)
+    targets = [remote_target(known[name]) for name in study.machines]
+    targets = targets or [local_target(study.machine)]
+    planned, skipped = expand(study, targets, registry, availability)
+    if not planned:
+        raise ConfigError([_nothing_left(study, targets, skipped, availability, registry)])
+    used = {cell.backend for cell in planned}
+    return Plan(
+        study=study.name,
+        machine="+".join(target.name for target in targets),
+        seed=study.seed,
+        settings=study.settings,
+        deploy=deploy,
+        backends={name: backend for name, backend in registry.items() if name in used},
+        machines={name: known[name] for name in study.machines},
+        cells=planned,
+        skipped=skipped,
+        registry=registry,
+    )
+
+
+def _nothing_left(
+    study: Study,
+    targets: list[Target],
+    skipped: list[SkippedCell],
+    availability: Availability,
+    registry: Mapping[str, Backend],
+) -> str:
+    """Why a valid config leaves nothing to measure, and what would change that."""
+    place = ", ".join(f"{target.name} ({target.platform})" for target in targets)
+    lines = [
+        f"study {study.name!r} leaves no cell to measure on {place} with DEPLOY="
+        f"{availability.deploy}:"
+    ]
+    counts = Counter((one.backend, one.status, one.reason) for one in skipped)
+    for (name, status, reason), count in counts.most_common():
+        cells = "1 cell" if count == 1 else f"{count} cells"
+        lines.append(f"  - {name}: {cells} {status}: {reason}")
+    if not skipped:
+        if study.select:
+            lines.append("  - 'select' matches no cell of the grid; widen it or leave it out")
+            return "\n".join(lines)
+        if study.narrowed:
+            lines.append(f"  - 'backends' narrows the grid to {', '.join(study.narrowed)}")
+        for target in targets:
+            for backend in registry.values():
+                if problem := availability.problem(backend, target):
+                    lines.append(f"  - {backend.name} cannot run on {target.name}: {problem}")
+    return "\n".join(lines)

@@ -1,0 +1,94 @@
+"""A cell's file: its history, one JSON line per run, newest last. Appending never loses a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gemmgrid.records.run import NotARunError, migrate
+
+
+@dataclass
+class History:
+    """What a cell's file holds: its runs, oldest first, and the lines that are none."""
+
+    path: Path
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def latest(self) -> dict[str, Any] | None:
+        return self.runs[-1] if self.runs else None
+
+
+def append(path: Path, run: Mapping[str, Any]) -> None:
+    """Add one run to the history at `path`, whole or not at all.
+
+    The new history is written beside the old one, synced, and renamed over it, so that a kill or a
+    full disk at any moment leaves the earlier history as it was. Bytes already there, readable
+    or not, are kept as they are.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    earlier = path.read_bytes() if path.exists() else b""
+    if earlier and not earlier.endswith(b"\n"):
+        earlier += b"\n"
+    write_atomically(path, earlier + dumps(run).encode() + b"\n")
+
+
+def read(path: Path) -> History:
+    """All runs of a file, migrated; lines that are no runs become problems and are left alone."""
+    history = History(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        history.problems.append({"line": None, "problem": f"cannot be read: {error.strerror}"})
+        return history
+    if not content.strip():
+        history.problems.append({"line": None, "problem": "empty"})
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            history.runs.append(migrate(json.loads(line)))
+        except UnicodeDecodeError:
+            history.problems.append({"line": number, "problem": "not text"})
+        except json.JSONDecodeError as error:
+            history.problems.append({"line": number, "problem": f"not JSON: {error}"})
+        except RecursionError:
+            history.problems.append({"line": number, "problem": "not JSON: nested too deeply"})
+        except NotARunError as error:
+            history.problems.append({"line": number, "problem": str(error)})
+    return history
+
+
+def dumps(document: Any) -> str:
+    """One line of strict JSON: no NaN, no infinity, keys in the order given."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False)
+
+
+def dumps_readable(document: Any) -> str:
+    """Indented JSON with each list of plain values on one line, so that samples stay short."""
+    text = json.dumps(document, indent=1, allow_nan=False)
+    return re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda m: f"[{' '.join(m[1].split())}]", text) + "\n"
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace the file's content in one step, synced to the disk before it becomes visible."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:200]}.", suffix=".new")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(beside).chmod(0o644)
+        Path(beside).replace(path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,20 @@
+"""Names that become folders and parts of commands: of machines and of backends."""
+
+from __future__ import annotations
+
+import re
+
+NAME_PATTERN = r"[a-z0-9][a-z0-9._-]{0,63}"
+_NAME = re.compile(NAME_PATTERN)
+
+
+def name_problem(name: object) -> str | None:
+    """Why this cannot be a machine's or backend's name, or None."""
+    if not isinstance(name, str):
+        return f"a name is text, not {type(name).__name__}"
+    if not _NAME.fullmatch(name) or ".." in name:
+        return (
+            f"{name!r} is not a name: lower-case letters, digits, '.', '_' and '-', starting with "
+            "a letter or digit, at most 64 of them, without '..'"
+        )
+    return None

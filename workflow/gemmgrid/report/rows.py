@@ -1,0 +1,218 @@
+"""One run → one row of the tables: everything a number owes its reader, derived in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gemmgrid.records.cell import Cell
+from gemmgrid.report import evidence, statistics
+from gemmgrid.report.evidence import Evidence
+from gemmgrid.report.fields import Fields, clean_lines
+from gemmgrid.report.hardware import peak_gflops
+from gemmgrid.report.retry import command
+from gemmgrid.report.scan import CellFile
+
+RATES = ("gflops", "gflops_low", "gflops_high", "median_s", "spread_low", "spread_high")
+MISSING = "missing"
+"""The status, in tables only, of a planned cell that has no run yet."""
+
+
+Timed = tuple[Fields, NDArray[np.float64]]
+"""An invocation and its samples as seconds per call."""
+
+
+class UnusableRunError(ValueError):
+    """The run contradicts itself or its place; the text says how."""
+
+
+@dataclass
+class Row:
+    """A run's row, and what the page needs beside it.
+
+    values: the columns of the table; medians_s: seconds per call, one median an invocation (empty
+    unless ok); stderr: the end of what a failed process wrote.
+    """
+
+    values: dict[str, Any]
+    medians_s: list[float] = field(default_factory=list)
+    evidence: Evidence = field(default_factory=Evidence)
+    stderr: str | None = None
+    deploy: str | None = None
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.values["machine"], self.values["backend"], self.values["cell"]
+
+    def __getitem__(self, column: str) -> Any:
+        return self.values.get(column)
+
+    @property
+    def flags(self) -> list[str]:
+        return str(self.values["flags"] or "").split(";") if self.values["flags"] else []
+
+
+def reading_order(row: Row) -> tuple[Any, ...]:
+    """Sorts rows as people compare them: like cells together, small before large."""
+    shape = tuple(row[axis] or 0 for axis in ("m", "n", "k"))
+    likeness = (row["routine"], row["dtype"], row["options"], shape, row["threads"])
+    return (*likeness, row["machine"], row["backend"])
+
+
+def cell_values(machine: str, backend: str, cell: Cell, path: str) -> dict[str, Any]:
+    """The columns that the cell alone decides."""
+    return {
+        "machine": machine,
+        "backend": backend,
+        "routine": cell.routine,
+        "dtype": cell.dtype,
+        "m": cell.m,
+        "n": cell.n,
+        "k": cell.k,
+        "threads": cell.threads,
+        "options": cell.options.suffix.removeprefix("."),
+        "cell": cell.name,
+        "path": path,
+    }
+
+
+def from_run(
+    run: dict[str, Any],
+    file: CellFile,
+    machine: dict[str, Any] | None = None,
+) -> Row:
+    """The row of one (migrated) run. UnusableRunError where it is not what its place says.
+
+    The folder names the machine: a folder may be renamed to tell two machines apart. A run of
+    another backend or cell than its file's is refused. machine: machine.json's content, for the
+    peak.
+    """
+    fields = Fields(run)
+    recorded = Cell.from_json(run["cell"]).name
+    if recorded != file.cell.name:
+        raise UnusableRunError(f"a run of {recorded} in the file of {file.cell.name}")
+    if run["backend"] != file.backend:
+        raise UnusableRunError(f"a run of backend {run['backend']!r} in the folder {file.backend}")
+    path = file.path.as_posix()
+    row = Row(cell_values(file.machine, file.backend, file.cell, path))
+    invocations = list(fields.parts("invocations"))
+    values = row.values
+    values.update(_identity(fields, invocations))
+    ok = run["status"] == "ok"
+    flags = dict.fromkeys(fields.texts("flags"))
+    values.update(dict.fromkeys(RATES), interval_kind=None, peak_share=None)
+    timed = _timed(invocations) if ok else []
+    if ok:
+        if not timed:
+            raise UnusableRunError("status is ok, but no invocation holds samples")
+        row.medians_s = [statistics.median(times) for _, times in timed]
+        values.update(_rates(file.cell, timed, row.medians_s))
+        peak = peak_gflops(
+            machine,
+            values["device"],
+            file.cell.dtype,
+            file.cell.threads,
+            values["effective_precision"],
+        )
+        values["peak_share"] = values["gflops"] / peak if peak else None
+        if statistics.has_drift([times for _, times in timed]):
+            flags["drift"] = None
+        if statistics.is_bimodal(np.concatenate([times for _, times in timed])):
+            flags["bimodal"] = None
+    values["status"], values["reason"] = run["status"], fields.text("reason")
+    values["flags"] = ";".join(flag.replace(";", " ") for flag in flags)
+    values["invocations"] = len(timed) if ok else len(invocations)
+    values["samples"] = sum(len(times) for _, times in timed) if ok else None
+    row.deploy = fields.text("environment.deploy")
+    values["retry"] = None if ok else command(path, row.deploy)
+    row.evidence = evidence.read(fields)
+    values["routine_seen"], values["routine_evidence"] = row.evidence.routine
+    values["kernel_seen"], values["kernel_evidence"] = row.evidence.kernel
+    values.update(_run_only(fields, invocations), file=path)
+    tail = fields.mapping("failure").get("stderr_tail")
+    row.stderr = clean_lines(tail) if isinstance(tail, str) and tail.strip() else None
+    row.problems = fields.problems
+    return row
+
+
+def _timed(invocations: Sequence[Fields]) -> list[Timed]:
+    """The good invocations with their samples as seconds per call, in the order taken."""
+    timed = []
+    for invocation in invocations:
+        elapsed = invocation.numbers("samples.elapsed_ns")
+        inner = invocation.integer("inner") or 1
+        if elapsed and invocation.text("status") in (None, "ok"):
+            timed.append((invocation, np.asarray(elapsed, dtype=np.float64) / (inner * 1e9)))
+    return timed
+
+
+def _rates(cell: Cell, timed: list[Timed], medians_s: list[float]) -> dict[str, Any]:
+    """GFLOP/s (decimal), the 95 % interval over invocations, the quartiles of all samples."""
+    median_s = statistics.median(medians_s)
+    work = cell.flops / 1e9
+    found: dict[str, Any] = {"median_s": median_s, "gflops": work / median_s}
+    limits = statistics.interval(medians_s)
+    if limits and limits.low > 0:
+        found["gflops_low"], found["gflops_high"] = work / limits.high, work / limits.low
+        rounds = {invocation.integer("round") for invocation, _ in timed}
+        found["interval_kind"] = "rounds" if len(rounds) > 1 else "one-round"
+    quartiles = statistics.spread(np.concatenate([times for _, times in timed]))
+    if quartiles:
+        found["spread_low"], found["spread_high"] = work / quartiles[1], work / quartiles[0]
+    return found
+
+
+def _identity(fields: Fields, invocations: list[Fields]) -> dict[str, Any]:
+    errors, precisions, seen = [], [], []
+    for invocation in invocations:
+        for moment in ("before", "after", "fresh"):
+            error = invocation.number(f"verify.{moment}.rel_error")
+            if error is not None:
+                errors.append(error)
+        precisions.append(invocation.text("effective_precision"))
+        threads = invocation.number("threads.seen")
+        if threads is not None:
+            seen.append(round(threads))
+    return {
+        "adapter": fields.text("adapter"),
+        "device": fields.text("device"),
+        "rel_error": max(errors, default=None),
+        "effective_precision": "; ".join(dict.fromkeys(filter(None, precisions))) or None,
+        "threads_seen": min(seen, default=None),
+        "library": fields.text("library.name"),
+        "library_version": fields.text("library.version"),
+        "library_file": fields.text("library.file"),
+        "expression": fields.text("expression"),
+        "measured_at": fields.text("ended_at") or fields.text("started_at"),
+        "first_call_s": _middle(invocations, "first_call_s"),
+        "import_s": _middle(invocations, "import_s"),
+    }
+
+
+def _run_only(fields: Fields, invocations: list[Fields]) -> dict[str, Any]:
+    """The columns of the runs' table that the cells' table leaves out."""
+    stops = dict.fromkeys(filter(None, (invocation.text("stop") for invocation in invocations)))
+    return {
+        "id": fields.text("id"),
+        "started_at": fields.text("started_at"),
+        "recorded_machine": fields.text("machine"),
+        "host_id": fields.text("host.id"),
+        "gpu": fields.text("gpu.name"),
+        "gpu_driver": fields.text("gpu.driver"),
+        "host_hash": fields.text("context.host_hash"),
+        "device_hash": fields.text("context.device_hash"),
+        "tool_version": fields.text("tool.version"),
+        "tool_commit": fields.text("tool.commit"),
+        "order": fields.integer("order"),
+        "stop": ";".join(stops) or None,
+    }
+
+
+def _middle(invocations: list[Fields], path: str) -> float | None:
+    values = [value for value in (part.number(path) for part in invocations) if value is not None]
+    return statistics.median(values) if values else None

@@ -1,0 +1,41 @@
+"""The machines side by side, with what differs between them marked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gemmgrid.report.hardware import facts
+from gemmgrid.report.view import View
+
+TITLE = "Machines"
+
+_NEVER_MARKED = ("described at",)
+
+
+def build(view: View) -> dict[str, Any]:
+    """One column a machine, one line a fact; facts that no machine knows are left out."""
+    names = sorted(set(view.collection.machines) | {row["machine"] for row in view.cells})
+    known = {name: facts(view.collection.machines.get(name)) for name in names}
+    lines = []
+    for label in next(iter(known.values()), {}):
+        cells = [known[name][label] for name in names]
+        if any(cell.text or cell.reason for cell in cells):
+            texts = {cell.text for cell in cells}
+            differs = len(texts) > 1 and label not in _NEVER_MARKED
+            lines.append({"label": label, "cells": cells, "differs": differs})
+    counts = {
+        name: {
+            "ok": sum(row["machine"] == name for row in view.measured),
+            "all": sum(row["machine"] == name for row in view.cells),
+            "recorded_as": _recorded_as(view, name),
+        }
+        for name in names
+    }
+    undescribed = [name for name in names if view.collection.machines.get(name) is None]
+    return {"names": names, "lines": lines, "counts": counts, "undescribed": undescribed}
+
+
+def _recorded_as(view: View, name: str) -> list[str]:
+    """Other names under which the runs in this machine's folder were recorded."""
+    names = {row["recorded_machine"] for row in view.cells if row["machine"] == name}
+    return sorted(other for other in names if other and other != name)

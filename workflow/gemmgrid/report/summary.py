@@ -1,0 +1,118 @@
+"""The summary at the end of a run: the study's cells as a table, then what is missing and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from textwrap import wrap
+
+from gemmgrid.report.collect import collect
+from gemmgrid.report.coverage import Coverage, coverage, groups
+from gemmgrid.report.rows import MISSING, Row, reading_order
+from gemmgrid.report.terminal import WIDTH, cut, number, paint, shorten, wants_colour
+
+MOST_ROWS = 200
+MOST_TRIES = 3
+MOST_GROUPS = 40
+_STATUS_COLOURS = {"ok": "green", "missing": "yellow", "excluded": "dim", "unsupported": "dim"}
+
+
+def summary(results: Path, report: Path) -> str:
+    """The whole text, for standard output; a line is at most 100 columns, commands apart."""
+    collection = collect(results)
+    found = coverage(collection)
+    colour = wants_colour()
+    study = collection.plan.study if collection.plan else None
+    lines = [*_headline(study, found, colour)]
+    lines += _table(found.rows, colour)
+    lines += _not_measured(found, colour)
+    if collection.problems:
+        count, first = len(collection.problems), collection.problems[0]
+        told = (
+            f"{count} {'problem' if count == 1 else 'problems'} in files under {results}, first: "
+        )
+        lines += ["", paint(shorten(told + first.file, WIDTH), "yellow", colour)]
+        lines += [shorten(f"  {first.problem}", WIDTH)]
+    lines += ["", f"report: {report}" if report.exists() else f"report: {report} is not made yet"]
+    return "\n".join(lines) + "\n"
+
+
+def _headline(study: str | None, found: Coverage, colour: bool) -> Iterable[str]:
+    counts = [f"{count} {status}" for status, count in found.counts.most_common()]
+    name = f"study {shorten(study, 40)}" if study else "every cell found (no plan)"
+    told = f"{name}: {len(found.rows)} cells: {', '.join(counts) or 'none'}"
+    for line in wrap(told, WIDTH, subsequent_indent="  "):
+        yield paint(line, "bold", colour)
+
+
+def _table(rows: list[Row], colour: bool) -> Iterable[str]:
+    """Backend, cell, GFLOP/s with its interval, status and flags, in an order that reads well."""
+    wanted = [row for row in rows if row["id"] or row["status"] == MISSING]
+    shown = sorted(wanted, key=reading_order)[:MOST_ROWS]
+    if not shown:
+        return
+    backend = min(20, max(len(row["backend"]) for row in shown))
+    cell = min(40, max(len(row["cell"]) for row in shown))
+    head = (
+        f"{'backend':<{backend}}  {'cell':<{cell}}  {'GFLOP/s':>8}  {'95 % interval':>17}  status"
+    )
+    everywhere = _everywhere(wanted)
+    yield ""
+    if everywhere:
+        yield paint(shorten(f"every measured cell: {', '.join(everywhere)}", WIDTH), "dim", colour)
+    yield paint(head, "dim", colour)
+    for row in shown:
+        status = " ".join([row["status"], *(flag for flag in row.flags if flag not in everywhere)])
+        limits = ""
+        if row["gflops_low"] is not None:
+            limits = f"{number(row['gflops_low'])} – {number(row['gflops_high'])}"
+        line = (
+            f"{shorten(row['backend'], backend):<{backend}}  {shorten(row['cell'], cell):<{cell}}  "
+            f"{number(row['gflops']):>8}  {limits:>17}  "
+        )
+        tint = _STATUS_COLOURS.get(row["status"], "red")
+        yield line + paint(cut(status, WIDTH - len(line)), tint, colour)
+    if len(wanted) > len(shown):
+        yield f"… and {len(wanted) - len(shown)} more: see tables/cells.csv"
+
+
+def _everywhere(rows: list[Row]) -> list[str]:
+    """Flags that every measured cell carries: said once, they leave room for those that differ."""
+    measured = [row.flags for row in rows if row["status"] == "ok"]
+    if len(measured) < 2:
+        return []
+    return [flag for flag in measured[0] if all(flag in flags for flags in measured)]
+
+
+def _not_measured(found: Coverage, colour: bool) -> Iterable[str]:
+    """Per group of cells with one status and reason: how many, why, and what tries again."""
+    rows = [row for row in found.rows if row["status"] != "ok"]
+    if not rows:
+        return
+    yield ""
+    yield paint("not measured, and the command that tries again:", "bold", colour)
+    grouped = groups(rows)
+    for group in grouped[:MOST_GROUPS]:
+        count = "1 cell" if len(group.rows) == 1 else f"{len(group.rows)} cells"
+        tint = _STATUS_COLOURS.get(group.status, "red")
+        told = f"{group.backend}, {count}: {group.reason}"
+        yield f"{paint(group.status, tint, colour)}  {shorten(told, WIDTH - 2 - len(group.status))}"
+        tries = [row["retry"] for row in group.rows if row["retry"]]
+        for command in tries[:MOST_TRIES]:
+            yield from _command(command)
+        if len(tries) > MOST_TRIES:
+            yield f"  … {len(tries) - MOST_TRIES} more: column retry of tables/cells.csv"
+        if not tries:
+            yield "  left out by the plan: no command before the config changes"
+    if len(grouped) > MOST_GROUPS:
+        yield f"… and {len(grouped) - MOST_GROUPS} more reasons: see tables/cells.csv"
+
+
+def _command(command: str) -> Iterable[str]:
+    """The command, broken before its last word where it would not fit; it can still be pasted."""
+    if len(command) + 2 <= WIDTH:
+        yield f"  {command}"
+    else:
+        start, _, file = command.rpartition(" -f ")
+        yield f"  {start} -f \\"
+        yield f"    {file}"

@@ -1,0 +1,125 @@
+"""The tables: results/tables/{cells,runs}.{csv,parquet} and problems.csv.
+
+Everything here is derived and may be deleted; the records stay the source. Absent values are empty
+in CSV and null in Parquet. In CSV, text that a spreadsheet would take for a formula gets an
+apostrophe in front, since records come from other people's machines; Parquet has it unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from gemmgrid.records.history import write_atomically
+from gemmgrid.report.collect import Collection
+from gemmgrid.report.scan import TABLES
+
+CELLS: dict[str, str] = {
+    "machine": "string",
+    "backend": "string",
+    "routine": "string",
+    "dtype": "string",
+    "m": "Int64",
+    "n": "Int64",
+    "k": "Int64",
+    "threads": "Int64",
+    "options": "string",
+    "cell": "string",
+    "status": "string",
+    "reason": "string",
+    "gflops": "Float64",
+    "gflops_low": "Float64",
+    "gflops_high": "Float64",
+    "median_s": "Float64",
+    "invocations": "Int64",
+    "samples": "Int64",
+    "rel_error": "Float64",
+    "effective_precision": "string",
+    "threads_seen": "Int64",
+    "library": "string",
+    "library_version": "string",
+    "library_file": "string",
+    "expression": "string",
+    "flags": "string",
+    "measured_at": "string",
+    "interval_kind": "string",
+    "spread_low": "Float64",
+    "spread_high": "Float64",
+    "first_call_s": "Float64",
+    "import_s": "Float64",
+    "peak_share": "Float64",
+    "routine_seen": "string",
+    "routine_evidence": "string",
+    "kernel_seen": "string",
+    "kernel_evidence": "string",
+    "adapter": "string",
+    "device": "string",
+    "path": "string",
+    "retry": "string",
+}
+"""Columns of the cells' table and their types; rates in GFLOP/s (decimal), times in seconds."""
+
+RUNS: dict[str, str] = {
+    **CELLS,
+    "id": "string",
+    "started_at": "string",
+    "recorded_machine": "string",
+    "host_id": "string",
+    "gpu": "string",
+    "gpu_driver": "string",
+    "host_hash": "string",
+    "device_hash": "string",
+    "tool_version": "string",
+    "tool_commit": "string",
+    "order": "Int64",
+    "stop": "string",
+    "file": "string",
+}
+PROBLEMS = {"file": "string", "line": "Int64", "problem": "string"}
+
+
+def frame(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
+    """The rows as a table with exactly these columns and types, also when there are none."""
+    listed = list(rows)
+    return pd.DataFrame(
+        {
+            column: pd.array([row.get(column) for row in listed], dtype=kind)
+            for column, kind in columns.items()
+        }
+    )
+
+
+def write(collection: Collection) -> list[Path]:
+    """Write all tables under results/tables, each whole or not at all; returns their paths."""
+    folder = collection.results / TABLES
+    cells = frame((row.values for row in collection.cells), CELLS)
+    runs = frame((row.values for row in collection.runs), RUNS)
+    problems = frame(map(asdict, collection.problems), PROBLEMS)
+    written = []
+    for name, table in (("cells", cells), ("runs", runs), ("problems", problems)):
+        contents = {"csv": to_csv(table)}
+        if name != "problems":
+            contents["parquet"] = to_parquet(table)
+        for kind, content in contents.items():
+            written.append(folder / f"{name}.{kind}")
+            write_atomically(written[-1], content)
+    return written
+
+
+def to_csv(table: pd.DataFrame) -> bytes:
+    safe = table.copy()
+    for column in table.columns:
+        if table[column].dtype == "string":
+            safe[column] = table[column].str.replace(r"^(?=[=+\-@])", "'", regex=True)
+    return safe.to_csv(index=False, lineterminator="\n").encode()
+
+
+def to_parquet(table: pd.DataFrame) -> bytes:
+    buffer = BytesIO()
+    table.to_parquet(buffer, index=False, engine="pyarrow")
+    return buffer.getvalue()
