@@ -14,15 +14,19 @@ SNAKEMAKE = .venv/bin/snakemake --cores $(CORES) $(if $(STUDY),--configfile conf
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup bench report doctor test lint benchmarks clean
+.PHONY: help setup bench report stale bundle unpack doctor test test-blas lint benchmarks clean
 
 help: ## this list
 	@echo 'make bench                 measure this machine, print a table, write reports/index.html'
 	@echo 'make bench STUDY=exercise  another question: a file of config/studies'
 	@echo 'make bench DEPLOY=venv     environments by uv (default without conda), conda, or none'
 	@echo 'make report                tables and page from what lies under results/'
+	@echo 'make stale                 which results no longer describe this machine, and why'
+	@echo 'make bundle                one machine'"'"'s results in one file (MACHINE=… OUT=… IDENTIFY=1)'
+	@echo 'make unpack BUNDLE=file    take in the results of another machine (AS=another-name)'
 	@echo 'make doctor                what makes timings noisy on this machine, and the cure'
 	@echo 'make test                  the tests; make lint: format, lint, types'
+	@echo 'make test-blas             four BLAS libraries under one NumPy (minutes; Debian, x86-64)'
 	@echo 'make benchmarks            how gemmgrid itself measures and costs'
 	@echo 'make clean                 remove environments and caches, never results'
 
@@ -49,11 +53,26 @@ bench: setup
 report: setup
 	@$(SNAKEMAKE) --config deploy=$(DEPLOY) $(ARGUMENTS) -- report
 
+stale: setup
+	@.venv/bin/snakemake --cores 1 $@ $(if $(STUDY),--configfile config/studies/$(STUDY).yaml) $(DEPLOYING) $(ARGUMENTS)
+
+BUNDLES = PYTHONPATH=workflow .venv/bin/python -m gemmgrid.report.bundles
+
+bundle: setup
+	@$(BUNDLES) pack $(if $(MACHINE),--machine '$(MACHINE)') $(if $(OUT),--out '$(OUT)') $(if $(IDENTIFY),--identify)
+
+unpack: setup
+	@test -n '$(BUNDLE)' || { echo 'which bundle? make unpack BUNDLE=gemmgrid-….zip' >&2; exit 1; }
+	@$(BUNDLES) unpack '$(BUNDLE)' $(if $(AS),--as '$(AS)')
+
 doctor: setup
 	@PYTHONPATH=workflow .venv/bin/python -m gemmgrid.measure.doctor
 
 test: .venv/ready-to-test
 	@.venv/bin/python -m pytest $(ARGUMENTS)
+
+test-blas: .venv/ready-to-test
+	@.venv/bin/python -m pytest -s tests/conda/blas/variants.py $(ARGUMENTS)
 
 lint: .venv/ready-to-test
 	.venv/bin/ruff format --check .

@@ -71,7 +71,11 @@ def dry_run(count: int, repeats: int) -> None:
                 costs.append(dry_runs.run(command, place))
     seconds = [median(cost.seconds for cost in costs) for costs in (grid, bare)]
     title = f"dry run of {count} cells"
-    more = f"  (gemmgrid {seconds[0]:.1f} s, bare {seconds[1]:.1f} s, {repeats} each)"
+    work = [median(cost.cpu_s for cost in costs) for costs in (grid, bare)]
+    more = (
+        f"  (gemmgrid {seconds[0]:.1f} s, bare {seconds[1]:.1f} s, {repeats} each; "
+        f"of CPU time {work[0] / work[1]:.3f} ×)"
+    )
     ratio = seconds[0] / seconds[1]
     print(output.verdict(f"{title}, of a bare one", ratio, LARGEST_RATIO, "×", more))
     peaks = [max(cost.peak_mb for cost in costs) for costs in (grid, bare)]

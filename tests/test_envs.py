@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,9 @@ SPEC = re.compile(
 )
 PIN = re.compile(r"(?P<name>[a-z0-9][a-z0-9-]*)(\[[a-z0-9,]+\])?==(?P<version>\d+(\.\d+)+)")
 
-YAMLS = sorted(path.stem for path in ENVS.glob("*.yaml"))
+REPORT = "report"
+"""Not a backend's: the environment of the tables and the page under --use-conda."""
+YAMLS = sorted(path.stem for path in ENVS.glob("*.yaml") if path.stem != REPORT)
 LOCKS = sorted(path.stem for path in ENVS.glob("*.txt"))
 
 
@@ -71,7 +74,7 @@ def test_the_registry_names_only_environments_that_exist() -> None:
     assert {name for name in registry if name not in site} >= BACKENDS
 
 
-@pytest.mark.parametrize("name", YAMLS)
+@pytest.mark.parametrize("name", [*YAMLS, REPORT])
 def test_conda_files_use_one_channel_and_one_python(name: str) -> None:
     document = yaml.safe_load((ENVS / f"{name}.yaml").read_text())
     assert document.keys() == {"channels", "dependencies"}
@@ -141,6 +144,17 @@ def test_nothing_but_the_backend_is_installed(name: str) -> None:
         *("pytorch", "pytorch-cpu", "pytorch-gpu", "mlx", "jax", "jaxlib", "cuda-version"),
     }
     assert conda(name).keys() <= allowed
+
+
+def test_the_reports_environment_has_what_the_report_imports() -> None:
+    """All of it, and nothing else; a table of Parquet needs pyarrow without importing it."""
+    packages = {"matplotlib": "matplotlib-base", "seaborn": "seaborn-base", "markupsafe": "jinja2"}
+    imported = {"pyarrow"}
+    for folder in ("report", "records"):
+        for file in (ROOT / "workflow/gemmgrid" / folder).rglob("*.py"):
+            found = re.findall(r"^\s*(?:from|import) (\w+)", file.read_text(), re.MULTILINE)
+            imported.update(set(found) - sys.stdlib_module_names - {"gemmgrid"})
+    assert {packages.get(name, name) for name in imported} == conda(REPORT).keys() - {"python"}
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gemmgrid import __version__
 from gemmgrid.records import history
 from gemmgrid.records.cell import Cell
-from support import PACKAGE, environments, measuring
+from support import PACKAGE, environments, measuring, tool
 
 BACKEND = "numpy-openblas"
 
@@ -59,9 +58,8 @@ def measure(name: str, settings: Mapping[str, Any], folder: Path) -> CellCost:
     environment = environments.ready(BACKEND)
     marker = environments.write_marker_for(environment, folder / "marker.json")
     study = folder / "study.json"
-    tool = {"version": __version__, "commit": None, "dirty": None}
-    document = {"settings": dict(settings), "seed": measuring.SEED, "orders": {}, "tool": tool}
-    study.write_text(json.dumps(document))
+    document = {"settings": dict(settings), "seed": measuring.SEED, "orders": {}}
+    study.write_text(json.dumps({**document, "tool": tool.describe()}))
     out = folder / f"{name}.jsonl"
     out.unlink(missing_ok=True)
     command = [sys.executable, "-s", "-m", "gemmgrid.measure", "cell"]

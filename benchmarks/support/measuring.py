@@ -8,13 +8,12 @@ from typing import Any
 
 import yaml
 
-from gemmgrid import __version__
 from gemmgrid.measure.lock import measuring
 from gemmgrid.measure.request import Environment, Request
 from gemmgrid.measure.supervisor import measure_cell
 from gemmgrid.plan import Backend, load, load_registry
 from gemmgrid.records.cell import Cell
-from support import ROOT
+from support import ROOT, tool
 
 SEED = 1
 
@@ -61,8 +60,9 @@ def measure(
     rounds: list[int] | None = None,
 ) -> dict[str, Any]:
     """One run of a cell, or its part of some rounds. Hold `alone()` meanwhile."""
-    tool = {"version": __version__, "commit": None, "dirty": None}
-    request = Request("benchmark", spec(backend, cell), cell, chosen, SEED, None, tool, environment)
+    request = Request(
+        "benchmark", spec(backend, cell), cell, chosen, SEED, None, tool.describe(), environment
+    )
     return measure_cell(request, _nothing, rounds)
 
 

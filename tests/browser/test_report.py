@@ -217,6 +217,22 @@ def test_a_command_is_copied(opened: Browser) -> None:
     assert button.text in ("copied", "selected: press Ctrl+C")
 
 
+def test_the_lesson_is_checked_line_by_line(opened: Browser) -> None:
+    articles = opened.find_all("#lesson article")
+    verdicts = [one.text for one in opened.find_all("#lesson h3 .verdict")]
+    assert len(articles) == len(verdicts) > 5
+    assert {"agrees", "not seen here"} <= set(verdicts)
+    script = "return getComputedStyle(document.querySelector(arguments[0])).backgroundColor"
+    assert opened.run(script, "#lesson [data-verdict=agrees]") != opened.run(
+        script, "#lesson [data-verdict='not seen here']"
+    )
+    command = opened.find("#lesson details .command")
+    assert not command.displayed
+    opened.find("#lesson details summary").click()
+    assert command.displayed
+    assert "snakemake --cores 1 explain --config expr=" in command.text
+
+
 def test_paper_shows_the_light_theme_without_controls(opened: Browser) -> None:
     light = background(opened)
     opened.find("#theme").click()
@@ -226,6 +242,7 @@ def test_paper_shows_the_light_theme_without_controls(opened: Browser) -> None:
     assert background(opened) == light
     assert not opened.find("nav").displayed
     assert not opened.find("#filters").displayed
+    assert opened.find("#cells [data-sort=gflops]").displayed
     opened.devtools("Emulation.setEmulatedMedia", media="")
 
 

@@ -88,7 +88,7 @@ def test_half_precision_is_named():
 
 def test_one_thread_instead_of_two_is_flagged():
     if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("needs two CPUs")
+        pytest.skip("hardware: needs two CPUs")
     found = run("one_thread", "gemm.float32.1024x1024x1024.t2", sample_s=0.3)
     assert found["status"] == "ok", found["reason"]
     assert "wrong-threads" in found["flags"]
@@ -133,7 +133,7 @@ def test_output_is_kept_apart_and_flagged():
 
 def test_a_changed_affinity_is_flagged():
     if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("needs two CPUs")
+        pytest.skip("hardware: needs two CPUs")
     found = run("moves")
     assert found["status"] == "ok", found["reason"]
     assert "affinity-changed" in found["flags"]

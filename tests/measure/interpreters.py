@@ -22,7 +22,7 @@ FOLDER = Path(os.environ.get("GEMMGRID_ENVS", ROOT / ".envs"))
 def interpreter(environment: str) -> Path:
     """The Python of an environment; skips what is made for other machines, fails if unbuildable."""
     if "mkl" in environment and platform.machine() != "x86_64":
-        pytest.skip("MKL is made for x86-64 only")
+        pytest.skip("hardware: MKL is made for x86-64 only")
     python = FOLDER / environment / "bin" / "python"
     if not python.exists():
         marker = FOLDER / f"{environment}.json"

@@ -118,7 +118,7 @@ def test_cblas_says_where_it_looked_for_a_library_that_is_not_there() -> None:
 )
 def test_a_missing_device_is_named(environment: str, device: str, missing: str) -> None:
     if sys.platform == "darwin" and device != "cuda":
-        pytest.skip("a Mac has this device")
+        pytest.skip("hardware: a Mac has this device")
     program = f"""
 from gemmgrid.measure import adapters
 try:

@@ -73,7 +73,7 @@ def test_a_chosen_core_shows() -> None:
     """Control: what the environment variable changes is what is reported."""
     chosen = {"OPENBLAS_CORETYPE": "Nehalem"}
     if os.uname().machine != "x86_64":
-        pytest.skip("the core's name is one of x86-64")
+        pytest.skip("hardware: the core's name is one of x86-64")
     answer = ask("numpy-openblas", "numpy._core._multiarray_umath", "c", **chosen)
     assert answer["serving"]["core"] == "Nehalem"
 

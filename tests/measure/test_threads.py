@@ -100,7 +100,7 @@ def test_a_census_without_a_window():
 def test_a_changed_affinity_is_seen():
     before = os.sched_getaffinity(0)
     if len(before) < 2:
-        pytest.skip("one CPU only: its affinity cannot be narrowed")
+        pytest.skip("hardware: one CPU only: its affinity cannot be narrowed")
     census = Census()
     try:
         os.sched_setaffinity(0, {min(before)})

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from gemmgrid.plan.environments import build as building
-from gemmgrid.plan.environments import failed_token, interpreter, marker_path
+from gemmgrid.plan.environments import interpreter, marker_path
 from gemmgrid.plan.registry import load_registry
 from tests.plan.conftest import ROOT
 
@@ -99,7 +99,6 @@ def test_a_build_and_its_marker(folder):
             "python": ".".join(map(str, sys.version_info[:3])),
             "packages": [{"name": "ggtiny", "version": "1.0"}],
             "reason": None,
-            "token": "",
         }.items()
     )
     assert marker["seconds"] > 0 and marker["built_at"].endswith("Z")
@@ -216,25 +215,6 @@ def test_without_uv(folder, monkeypatch):
     monkeypatch.setattr(building.uv, "command", lambda: [str(folder / "no-uv")])
     marker = building.build("one", folder / "envs", folder / ".envs", out=io.StringIO())
     assert marker["status"] == "failed" and "no-uv" in marker["reason"]
-
-
-def test_a_failed_build_is_tried_again_and_a_mended_one_is_not(folder):
-    """The token is Snakemake's parameter: a rule runs again when it differs from the last run's."""
-    marker = folder / ".envs/one.json"
-    assert failed_token(marker) == ""
-    good = (folder / "envs/one.txt").read_text()
-    (folder / "envs/one.txt").write_text("ggtiny==9.9\n")
-    build(folder, "one", "--token", "")
-    first = failed_token(marker)
-    assert first != ""
-    build(folder, "one", "--token", first)
-    second = failed_token(marker)
-    assert second not in ("", first)
-    (folder / "envs/one.txt").write_text(good)
-    build(folder, "one", "--token", second)
-    assert failed_token(marker) == second
-    marker.write_text("not json")
-    assert failed_token(marker) == ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

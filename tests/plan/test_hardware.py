@@ -119,7 +119,7 @@ def test_quota_of_cgroups(tmp_path, line, files, expected):
 def test_usable_cpus_follow_the_affinity():
     every = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     if every is None:
-        pytest.skip("this system has no CPU affinity")
+        pytest.skip("hardware: an Apple system has no CPU affinity")
     try:
         os.sched_setaffinity(0, {min(every)})
         assert cpus.usable() == cpus.usable_cores() == 1

@@ -54,6 +54,12 @@ def test_runs_come_back_oldest_first(tmp_path):
         (json.dumps(a_run(invocations=[3])).encode(), "not an object"),
         (b"[" * 100_000, "not JSON"),
         (b"NaN", "not float"),
+        (json.dumps(a_run(cell=CELL | {"options": {"alpha": [1]}})).encode(), "not a run"),
+        (json.dumps(a_run()).replace('"threads": 1', '"threads": 1' + "0" * 5000).encode(), "not"),
+        (
+            json.dumps(a_run(cell=CELL | {"options": {"alpha": 7}})).replace("7", "1e999").encode(),
+            "not a run",
+        ),
     ],
 )
 def test_bad_lines_are_named_and_left_alone(tmp_path, line, problem):

@@ -43,7 +43,8 @@ def test_every_settled_status_is_a_status():
 
 
 @pytest.mark.parametrize(
-    "name", ["../x", "a b", "$(reboot)", "a'b", "", "A", "a/b", ".hidden", "a..b", "x" * 65, 3]
+    "name",
+    ["../x", "a b", "$(reboot)", "a'b", "", "A", "a/b", ".hidden", "a..b", "x" * 65, 3, "tables"],
 )
 def test_names_that_could_leave_a_folder_or_a_shell_are_refused(name):
     assert name_problem(name)

@@ -48,7 +48,37 @@ def test_the_latest_run_is_the_cells_row_and_the_rest_is_history(tmp_path: Path)
     found = collect(tmp_path)
     assert [row["status"] for row in found.runs] == ["ok", "crashed"]
     (row,) = found.cells
-    assert (row["status"], row["reason"], row["gflops"]) == ("crashed", "SIGSEGV", None)
+    assert (row["status"], row["reason"]) == ("crashed", "SIGSEGV")
+    assert row["retry"].endswith(f"-f {row['path']}")
+
+
+def test_a_failed_rerun_does_not_hide_the_last_good_value(tmp_path: Path) -> None:
+    early, later = "2026-11-01T12:00:00.000000Z", "2026-11-20T12:00:00.000000Z"
+    synthetic.write_run(tmp_path, synthetic.run(CELL, gflops=10, ended_at=early, flags=["noisy"]))
+    synthetic.write_run(
+        tmp_path, synthetic.run(CELL, status="crashed", reason="SIGSEGV", ended_at=later)
+    )
+    (row,) = collect(tmp_path).cells
+    assert row["gflops"] == pytest.approx(10, rel=0.1)
+    assert row.flags == ["noisy", "last-good"]
+    assert (row["measured_at"], row["failed_at"]) == (early, later)
+
+
+def test_a_good_rerun_ends_the_failure(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path, synthetic.run(CELL, gflops=10))
+    synthetic.write_run(tmp_path, synthetic.run(CELL, status="crashed", reason="SIGSEGV"))
+    synthetic.write_run(tmp_path, synthetic.run(CELL, gflops=30, seed=2))
+    (row,) = collect(tmp_path).cells
+    assert (row["status"], row["failed_at"], row["retry"]) == ("ok", None, None)
+    assert row["gflops"] == pytest.approx(30, rel=0.1)
+    assert row.flags == []
+
+
+def test_without_a_good_run_a_failed_cell_publishes_nothing(tmp_path: Path) -> None:
+    for _ in range(2):
+        synthetic.write_run(tmp_path, synthetic.run(CELL, status="crashed", reason="SIGSEGV"))
+    (row,) = collect(tmp_path).cells
+    assert (row["status"], row["gflops"], row.flags) == ("crashed", None, [])
 
 
 def bad_lines() -> dict[str, bytes]:
@@ -166,7 +196,7 @@ def test_a_damaged_plan_is_named(tmp_path: Path, damage: Any, told: str) -> None
 def test_the_plan_names_the_study(collection: Collection) -> None:
     assert collection.plan is not None
     assert (collection.plan.study, collection.plan.machine) == ("synthetic", "machine-a")
-    assert not collection.plan.conda
+    assert collection.plan.deploy == "venv"
 
 
 def test_conda_plans_give_conda_commands(tmp_path: Path) -> None:

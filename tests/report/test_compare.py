@@ -53,7 +53,8 @@ def test_a_single_process_cannot_tell(tmp_path: Path) -> None:
     (pair,) = machine_pairs(collect(tmp_path).cells)
     assert pair.comparisons[0].ratio is None
     assert pair.comparisons[0].plain == pytest.approx(2.0, rel=0.05)
-    assert pair.comparisons[0].verdict == "cannot tell"
+    assert pair.comparisons[0].verdict == "insufficient"
+    assert pair.comparisons[0].needed == 4
 
 
 def test_every_pair_of_machines_most_shared_first(tmp_path: Path) -> None:

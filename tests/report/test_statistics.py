@@ -148,26 +148,22 @@ def test_ratio_is_of_speeds() -> None:
     found = statistics.ratio(fast, slow)
     assert found is not None
     assert found.value == pytest.approx(2.0, rel=0.01)
-    assert statistics.verdict(found) == "faster"
-    assert statistics.verdict(statistics.ratio(slow, fast)) == "slower"
 
 
 def test_ratio_needs_two_processes_on_each_side() -> None:
     assert statistics.ratio([1.0], [1.0, 1.0]) is None
-    assert statistics.verdict(None) == "cannot tell"
 
 
 def test_ratio_of_wildly_different_processes_is_unbounded_not_an_error() -> None:
     found = statistics.ratio([1e-300, 1e300], [1e300, 1e-300])
     assert found is not None
     assert found.high == math.inf
-    assert statistics.verdict(found) == "cannot tell"
 
 
 def test_ratio_survives_variances_that_vanish() -> None:
     found = statistics.ratio([1.0, 1.0 + 1e-15], [1.0, 1.0])
     assert found is not None
-    assert statistics.verdict(found) == "same"
+    assert (found.low, found.high) == (pytest.approx(1.0), pytest.approx(1.0))
 
 
 @pytest.mark.parametrize("spreads", [(0.01, 0.01), (0.01, 0.05)])
@@ -182,31 +178,6 @@ def test_ratio_coverage(spreads: tuple[float, float]) -> None:
         assert found is not None
         held += found.low <= 1.25 <= found.high
     assert held / TRIALS == pytest.approx(0.95, abs=0.025)
-
-
-def test_equal_things_are_seldom_called_different() -> None:
-    rng = np.random.default_rng(7)
-    wrong = 0
-    for _ in range(TRIALS):
-        first, second = np.exp(0.01 * rng.standard_normal((2, 5)))
-        verdict = statistics.verdict(statistics.ratio(list(first), list(second)))
-        wrong += verdict in ("faster", "slower")
-    assert wrong / TRIALS <= 0.06
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        (0.98, 1.02, "same"),
-        (1.005, 1.02, "same"),
-        (1.01, 1.10, "faster"),
-        (0.80, 0.99, "slower"),
-        (0.90, 1.20, "cannot tell"),
-        (0.0, math.inf, "cannot tell"),
-    ],
-)
-def test_verdicts(low: float, high: float, expected: str) -> None:
-    assert statistics.verdict(Interval(1.0, low, high)) == expected
 
 
 def test_median_of_nothing_is_an_error() -> None:

@@ -22,6 +22,7 @@ def written(collection: Collection) -> Path:
         "cells.parquet",
         "runs.csv",
         "runs.parquet",
+        "comparisons.csv",
         "problems.csv",
     ]
     return paths[0].parent

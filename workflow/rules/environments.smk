@@ -1,25 +1,17 @@
-# Without conda each backend's environment is a venv that uv builds from envs/<name>.txt. The rule
-# always succeeds: its marker says how the build went, and cells of a failed one record env-failed.
+# All of the study's environments, without measuring: `snakemake --cores 1 environments`. Under
+# --use-conda, `snakemake --cores 1 --use-conda --conda-create-envs-only` does the same.
 
 
-rule environment:
-    input:
-        ROOT / "envs/{environment}.txt",
-    output:
-        ".envs/{environment}.json",
+include: "common/environments.smk"
+
+
+rule environments:
+    log:
+        f"{LOGS}/environments.log",
+    localrule: True
+    conda:
+        NO_ENVIRONMENT
     params:
-        # Changes when the last build failed, so that the next run tries again.
-        failed=lambda wildcards: failed_token(Path(f".envs/{wildcards.environment}.json")),
-        command=[sys.executable, "-m", "gemmgrid.plan.environments", "build"],
-        envs=str(ROOT / "envs"),
-    wildcard_constraints:
-        environment="[a-z0-9][a-z0-9._-]*",
-    priority: 1_000_000_000
-    threads: workflow.cores or 1  # a build must not disturb a measurement
+        command=build_all_command,
     shell:
-        "PYTHONPATH={PACKAGE:q} {params.command:q} {wildcards.environment:q} "
-        "--envs {params.envs:q} --into .envs --marker {output:q} --token {params.failed:q}"
-
-
-localrules:
-    environment,
+        "({params.command}) 2> >(tee {log:q} >&2)"

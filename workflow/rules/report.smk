@@ -1,29 +1,25 @@
 # From runs to tables, page and summary. The report scans what lies under results/, so that cells
 # which failed, or came from other machines, are in it; only `complete` insists on all of them.
 
-REPORT = [sys.executable, "-m", "gemmgrid.report"]
-PAGE = "reports/index.html"
-TABLES = [
-    f"results/tables/{name}.{kind}" for name in ("cells", "runs") for kind in ("csv", "parquet")
-]
 
-
-def all_runs(wildcards):
-    """The planned cells, and whatever other machines' folders hold."""
-    wanted = {cell.path for cell in PLAN.cells}
-    brought = {str(path) for path in Path("results").glob("[!.]*/*/*.jsonl")}
-    return sorted(wanted | brought)
+include: "common/report.smk"
 
 
 rule tabulate:
     input:
-        all_runs,
+        [cell.path for cell in PLAN.cells],
     output:
         TABLES,
+    log:
+        f"{LOGS}/tabulate.log",
+    conda:
+        REPORT_ENVIRONMENT
     params:
         plan=PLAN.digest,
+        brought=BROUGHT,
+        command=tabulate_command,
     shell:
-        "PYTHONPATH={PACKAGE:q} {REPORT:q} tables --results results"
+        "{params.command:q} 2> >(tee {log:q} >&2)"
 
 
 rule render:
@@ -31,8 +27,14 @@ rule render:
         TABLES,
     output:
         PAGE,
+    log:
+        f"{LOGS}/render.log",
+    conda:
+        REPORT_ENVIRONMENT
+    params:
+        command=render_command,
     shell:
-        "PYTHONPATH={PACKAGE:q} {REPORT:q} page --results results --out {output:q}"
+        "{params.command:q} 2> >(tee {log:q} >&2)"
 
 
 rule complete:
@@ -40,18 +42,29 @@ rule complete:
         PAGE,
     output:
         COMPLETE,
+    log:
+        f"{LOGS}/complete.log",
+    conda:
+        REPORT_ENVIRONMENT
     params:
         plan=PLAN.digest,
+        summary=summary_command,
+        gate=gate_command,
     shell:
-        "PYTHONPATH={PACKAGE:q} {REPORT:q} summary --results results; "
-        "PYTHONPATH={PACKAGE:q} {REPORT:q} gate --results results --marker {output:q}"
+        "{params.summary:q} 2> >(tee {log:q} >&2); {params.gate:q}"
 
 
 # The page from what is there, without measuring anything: `snakemake --cores 1 report`.
 rule report:
+    log:
+        f"{LOGS}/report.log",
+    conda:
+        REPORT_ENVIRONMENT
+    params:
+        command=report_command,
+        summary=summary_command,
     shell:
-        "PYTHONPATH={PACKAGE:q} {REPORT:q} all --results results --out {PAGE:q}; "
-        "PYTHONPATH={PACKAGE:q} {REPORT:q} summary --results results"
+        "{params.command:q} 2> >(tee {log:q} >&2); {params.summary:q}"
 
 
 localrules:
@@ -59,25 +72,3 @@ localrules:
     render,
     complete,
     report,
-
-
-def report_what_is_there(*commands):
-    """Run report commands outside the jobs: after one cell alone, or when a job was lost."""
-    environment = {**os.environ, "PYTHONPATH": PACKAGE}
-    for arguments in commands:
-        subprocess.run([*REPORT, *arguments], env=environment, check=False)
-
-
-ALL = ("all", "--results", "results", "--out", PAGE)
-
-
-onsuccess:
-    # `-f` on one cell's file asks for no page, but the page should show the new run.
-    if MEASURED and older_than(PAGE, STARTED):
-        report_what_is_there(ALL)
-
-
-onerror:
-    # A lost job blocks everything behind it: make the report of what is there.
-    if older_than(PAGE, STARTED):
-        report_what_is_there(ALL, ("summary", "--results", "results"))

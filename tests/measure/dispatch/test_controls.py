@@ -22,7 +22,9 @@ x86_only = pytest.mark.skipif(platform.machine() != "x86_64", reason="an x86-64 
 
 
 def numpy(seed: int = 1, **more: str) -> tuple[Seen, list[str]]:
-    answer = watch("numpy-openblas", "numpy", NUMPY.replace("SEED", str(seed)), [row("A @ B")], **more)
+    answer = watch(
+        "numpy-openblas", "numpy", NUMPY.replace("SEED", str(seed)), [row("A @ B")], **more
+    )
     return answer["A @ B"], answer.cores
 
 
@@ -69,7 +71,9 @@ def test_other_instructions_are_another_onednn_implementation() -> None:
             print(f"control: {value}: {plain.kernel['name']} → {changed.kernel['name']}")
             return
     if plain.kernel["evidence"] != "logged":
-        pytest.skip("this processor has no bfloat16 path in oneDNN that could be taken away")
+        pytest.skip(
+            "hardware: this processor has no bfloat16 path in oneDNN that could be taken away"
+        )
     pytest.fail(f"no control changed {plain.kernel}")
 
 

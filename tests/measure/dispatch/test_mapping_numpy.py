@@ -74,9 +74,7 @@ def test_its_kernel_is_of_the_core_that_the_library_reports(seen: Answer) -> Non
 @pytest.mark.parametrize(
     ("code", "routine"), [("A8 @ B8", "dgemm"), ("AC @ BC", "cgemm"), ("AZ @ BZ", "zgemm")]
 )
-def test_other_dtypes_have_their_own_gemm_and_kernel(
-    seen: Answer, code: str, routine: str
-) -> None:
+def test_other_dtypes_have_their_own_gemm_and_kernel(seen: Answer, code: str, routine: str) -> None:
     seen[code].is_traced(routine)
     assert seen[code].kernel["name"].startswith(routine)
 
@@ -92,9 +90,7 @@ def test_small_products_may_have_a_kernel_of_their_own(seen: Answer) -> None:
     ("code", "function"),
     [("H @ H", "HALF_matmul"), ("I @ I", "LONG_matmul"), ("L @ L", "LONGDOUBLE_matmul")],
 )
-def test_dtypes_that_blas_does_not_know_use_no_blas(
-    seen: Answer, code: str, function: str
-) -> None:
+def test_dtypes_that_blas_does_not_know_use_no_blas(seen: Answer, code: str, function: str) -> None:
     assert seen[code].is_no_blas() == function
     assert seen[code].kernel["evidence"] == "sampled"
     assert seen[code].kernel["name"] == function
@@ -147,7 +143,9 @@ def test_a_reversed_vector_uses_no_blas(seen: Answer) -> None:
     seen["A @ x[::-1]"].is_no_blas()
 
 
-@pytest.mark.parametrize("code", ["A[::-1] @ B", "A[:, ::2] @ B[:128]", "shifted @ B", "swapped @ B"])
+@pytest.mark.parametrize(
+    "code", ["A[::-1] @ B", "A[:, ::2] @ B[:128]", "shifted @ B", "swapped @ B"]
+)
 def test_layouts_that_blas_cannot_take_are_copied_first(seen: Answer, code: str) -> None:
     seen[code].is_traced("sgemm")
     copy = seen[code].hidden["operand-copy"]

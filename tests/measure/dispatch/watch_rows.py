@@ -20,7 +20,7 @@ def main() -> None:
     request = json.load(sys.stdin)
     with tempfile.TemporaryDirectory() as folder:
         switch_on(request["adapter"], "cpu", Path(folder))
-        answer = {"evidence": watch_all(request, Path(folder))}
+        answer: dict[str, Any] = {"evidence": watch_all(request, Path(folder))}
     answer["core"] = core_names()
     print("\n" + json.dumps(answer))
     sys.stdout.flush()

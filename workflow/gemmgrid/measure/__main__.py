@@ -45,7 +45,7 @@ def main() -> int:
 
     try:
         if arguments.what == "gather":
-            _append(arguments.out, gather(arguments.parts))
+            _append(arguments)
         else:
             with measuring(look):
                 _measure(arguments, look)
@@ -66,7 +66,7 @@ def main() -> int:
 def _measure(arguments: argparse.Namespace, look: Callable[[], None]) -> None:
     environment = _environment(arguments)
     request = requests.read_request(arguments.machine, arguments.spec, arguments.study, environment)
-    progress = Progress(arguments.study.with_name("progress.json"))
+    progress = Progress(arguments.study.with_name("progress.json"), arguments.log)
     rounds = [arguments.round] if arguments.what == "round" else None
     run = measure_cell(request, look, rounds)
     folder = arguments.results / request.machine
@@ -79,17 +79,18 @@ def _measure(arguments: argparse.Namespace, look: Callable[[], None]) -> None:
     progress.done(outcome_line(run))
 
 
-def _append(path: Path, run: dict[str, object]) -> None:
-    history.append(path, run)
-    print(outcome_line(run), file=sys.stderr)
+def _append(arguments: argparse.Namespace) -> None:
+    run = gather(arguments.parts)
+    history.append(arguments.out, run)
+    Progress(Path(), arguments.log).say(outcome_line(run))
 
 
 def _environment(arguments: argparse.Namespace) -> requests.Environment:
     if arguments.deploy == "venv":
         return requests.venv(arguments.environment, arguments.python, arguments.marker)
     if arguments.deploy == "conda":
-        return requests.conda(arguments.environment)
-    return requests.at_hand(arguments.environment, arguments.python)
+        return requests.conda(arguments.environment, arguments.prefix)
+    return requests.at_hand(arguments.environment, arguments.python, arguments.modules)
 
 
 def _arguments() -> argparse.Namespace:
@@ -105,11 +106,15 @@ def _arguments() -> argparse.Namespace:
         command.add_argument("--environment", required=True)
         command.add_argument("--python", default="python")
         command.add_argument("--marker", type=Path)
+        command.add_argument("--prefix", default="", help="the conda environment that is meant")
+        command.add_argument("--modules", nargs="*", default=[], help="modules that must be loaded")
         command.add_argument("--out", type=Path, required=True)
+        command.add_argument("--log", type=Path, help="file that keeps what is printed")
         if name == "round":
             command.add_argument("--round", type=int, required=True)
     command = commands.add_parser("gather")
     command.add_argument("--out", type=Path, required=True)
+    command.add_argument("--log", type=Path, help="file that keeps what is printed")
     command.add_argument("parts", type=Path, nargs="+")
     return parser.parse_args()
 

@@ -19,8 +19,8 @@ class Progress:
     The file holds {"total": jobs to run or None, "seconds": [of each job so far]}.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, log: Path | None = None) -> None:
+        self.path, self.log = path, log
         try:
             self.state = json.loads(path.read_text())
             self.seconds: list[float] = list(self.state["seconds"])
@@ -39,7 +39,12 @@ class Progress:
 
     def say(self, text: str) -> None:
         """One line on the terminal."""
-        print(f"{self.counter}{text}", file=sys.stderr, flush=True)
+        line = f"{self.counter}{text}"
+        print(line, file=sys.stderr, flush=True)
+        if self.log:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            with self.log.open("a") as log:
+                log.write(f"{line}\n")
 
     def done(self, text: str) -> None:
         """The job's last line, with the time left; counts the job."""

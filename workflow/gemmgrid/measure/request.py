@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gemmgrid.records import locks
 from gemmgrid.records.cell import Cell
 from gemmgrid.records.names import name_problem
+
+ENVS = Path(__file__).resolve().parents[3] / "envs"
 
 
 @dataclass
@@ -89,12 +93,22 @@ def venv(name: str, python: str, marker: Path) -> Environment:
     return environment
 
 
-def conda(name: str) -> Environment:
-    """The conda environment that Snakemake activated for this job."""
+def conda(name: str, meant: str) -> Environment:
+    """The conda environment that Snakemake activated for this job.
+
+    `meant` is the folder in which Snakemake keeps it. Snakemake goes on where an activation fails,
+    and then another environment may be active: the one that Snakemake itself was started in.
+    """
     prefix = os.environ.get("CONDA_PREFIX")
-    if not prefix:
-        problem = "no conda environment is active: its activation failed, or conda is missing"
-        return Environment(name, "conda", "python", None, problem=problem)
+    problem = None
+    if not prefix or Path(prefix).resolve() != Path(meant).resolve():
+        active = f"{prefix} is active in its place" if prefix else "none is active"
+        problem = f"the conda environment {meant} was not activated: {active}"
+    elif not os.access(Path(prefix, "bin", "python"), os.X_OK):
+        problem = f"the conda environment {meant} is broken: it has no bin/python that runs"
+    if problem or not prefix:
+        cure = "Remove that folder and start again: Snakemake makes it anew"
+        return Environment(name, "conda", "python", None, problem=f"{problem}. {cure}")
     packages = []
     for path in sorted(Path(prefix, "conda-meta").glob("*.json")):
         try:
@@ -102,9 +116,31 @@ def conda(name: str) -> Environment:
             packages.append({key: meta.get(key) for key in ("name", "version", "build")})
         except (OSError, ValueError):
             packages.append({"name": path.stem, "version": None, "build": None})
-    return Environment(name, "conda", str(Path(prefix, "bin", "python")), prefix, packages)
+    try:
+        lock = locks.lock_hash(*locks.files_of(name, "conda", ENVS))
+    except OSError:
+        lock = None
+    python = str(Path(prefix, "bin", "python"))
+    return Environment(name, "conda", python, prefix, packages, lock_hash=lock)
 
 
-def at_hand(name: str, python: str) -> Environment:
-    """An interpreter that the user names: nothing is promised about it."""
-    return Environment(name, "none", python, None)
+def at_hand(name: str, python: str, modules: Sequence[str] = ()) -> Environment:
+    """An interpreter that the user names, or that environment modules bring.
+
+    Nothing is promised about it, but that its modules are loaded: the shell goes on where one could
+    not be, and then another python3 would be measured.
+    """
+    environment = Environment(name, "none", python, None)
+    loaded = [one for one in os.environ.get("LOADEDMODULES", "").split(":") if one]
+    missing = [
+        wanted
+        for wanted in modules
+        if not any(one == wanted or one.startswith(f"{wanted}/") for one in loaded)
+    ]
+    if missing:
+        environment.problem = (
+            f"environment modules that could not be loaded: {', '.join(missing)} "
+            f"(loaded: {', '.join(loaded) or 'none'}); `module avail` on this machine lists what "
+            "there is"
+        )
+    return environment

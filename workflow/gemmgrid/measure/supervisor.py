@@ -15,12 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure import cgroup, conditions, process
+from gemmgrid.measure import cgroup, conditions, process, software
 from gemmgrid.measure.assemble import conclude
 from gemmgrid.measure.environment import measured_environment
 from gemmgrid.measure.gpu_watch import GpuWatch
 from gemmgrid.measure.request import Request
 from gemmgrid.measure.whereabouts import Whereabouts
+from gemmgrid.records.context import digest, known
 from gemmgrid.records.run import SCHEMA_VERSION, new_id, now
 
 PACKAGE_FOLDER = Path(__file__).resolve().parents[2]
@@ -81,6 +82,8 @@ class _Supervisor:
                 if self._succeeded() and self.settings["evidence"] and (rounds or [1])[0] == 1:
                     run["evidence"] = self._evidence(Path(folder))
             conclude(run, self.where.facts)
+            seen = next((one["identity"] for one in run["invocations"] if "identity" in one), None)
+            run["context"] = self._context(seen)
         run["ended_at"] = now()
         return run
 
@@ -104,7 +107,7 @@ class _Supervisor:
             "failure": None,
             "host": self.where.host,
             "gpu": self.where.gpu,
-            "context": self.where.context,
+            "context": self._context(None),
             "environment": {
                 "deploy": environment.deploy,
                 "name": environment.name,
@@ -124,6 +127,20 @@ class _Supervisor:
             "evidence": None,
             "unknown": {},
         }
+
+    def _context(self, identity: dict[str, Any] | None) -> dict[str, Any]:
+        """Host, device and backend, each with its hash; `identity` tells what a process loaded."""
+        environment = self.request.environment
+        backend = software.backend_context(
+            self.request.spec,
+            self.variables,
+            environment.deploy,
+            environment.prefix,
+            environment.lock_hash,
+        )
+        if identity:
+            backend = software.with_identity(backend, identity, environment.prefix)
+        return {**self.where.context, "backend": backend, "backend_hash": digest(known(backend))}
 
     def _cannot(self) -> tuple[str, str] | None:
         """Status and reason when it is known beforehand that nothing can be measured."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gemmgrid.measure import context, gpu, machine
-from gemmgrid.records.context import digest
+from gemmgrid.records.context import digest, known
 from gemmgrid.records.history import write_atomically
 
 VOLATILE = ("recorded_at",)
@@ -32,11 +31,11 @@ class Whereabouts:
                 "driver": used.get("driver"),
             }
         host, own = context.host_context(), context.device_context(device)
-        self.context = {
+        self.context: dict[str, Any] = {
             "host": host,
             "device": own,
-            "host_hash": digest(_known(host)),
-            "device_hash": digest(_known(own)) if own else None,
+            "host_hash": digest(known(host)),
+            "device_hash": digest(known(own)) if own else None,
         }
 
     @property
@@ -78,8 +77,3 @@ def _visible_gpu(device: str) -> int:
     nvml, _ = gpu.connect()
     index = gpu.visible_index(nvml) if nvml else None
     return index or 0
-
-
-def _known(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the reasons for what is unknown: another wording is no other context."""
-    return {key: value for key, value in part.items() if key != "unknown"}

@@ -20,12 +20,18 @@ _LIBRARY_FILES = {"mkl": "libmkl_rt", "netlib": "libcblas"}
 
 
 class Availability:
-    """Answers, for one deploy mode and project folder, why a backend cannot run somewhere."""
+    """Answers, for one deploy mode and project folder, why a backend cannot run somewhere.
 
-    def __init__(self, deploy: str, root: Path, registry: Iterable[Backend]) -> None:
+    `modules` says whether Snakemake loads environment modules (--use-envmodules).
+    """
+
+    def __init__(
+        self, deploy: str, root: Path, registry: Iterable[Backend], modules: bool = False
+    ) -> None:
         if deploy not in DEPLOYS:
             raise ConfigError([f"deploy is {deploy!r}. {choose(deploy, DEPLOYS)}"])
         self.deploy = deploy
+        self.modules = modules
         self.root = root
         self.registry = list(registry)
         self._answers: dict[tuple[str, str], str | None] = {}
@@ -45,7 +51,7 @@ class Availability:
         platforms = backend.platforms
         here = target.platform
         if here in platforms:
-            if self.deploy != "venv" or backend.python or here in backend.venv_platforms:
+            if self.deploy != "venv" or backend.of_site or here in backend.venv_platforms:
                 return None
             return (
                 f"pip's packages do not give {backend.name} on {here}; "
@@ -55,6 +61,11 @@ class Availability:
         return reason or f"{backend.name} runs on {', '.join(platforms)}; this is {here}"
 
     def _interpreter(self, backend: Backend, target: Target) -> str | None:
+        if backend.modules and not self.modules:
+            names = " ".join(backend.modules)
+            return f"its environment modules ({names}) are loaded only with --use-envmodules"
+        if backend.modules and not backend.python:
+            return None  # only loading them tells what they bring: see the run
         if backend.python:
             path = Path(backend.python).expanduser()
             usable = not target.local or (path.is_file() and os.access(path, os.X_OK))

@@ -62,8 +62,11 @@ class Plan:
         )
         return digest([planned, skipped], 16)
 
-    def write(self, path: Path) -> None:
-        """Write plan.jsonl, atomically: a header, then a line for each cell."""
+    def write(self, path: Path, configfiles: Iterable[str] = ()) -> None:
+        """Write plan.jsonl, atomically: a header, then a line for each cell.
+
+        configfiles   those of the command line: a command that tries a cell again names them
+        """
         header = {
             "schema": PLAN_SCHEMA,
             "kind": "plan",
@@ -72,6 +75,7 @@ class Plan:
             "deploy": self.deploy,
             "seed": self.seed,
             "settings": self.settings,
+            "configfiles": list(configfiles),
             "created_at": now(),
         }
         entries = (self._line(entry) for part in (self.cells, self.skipped) for entry in part)
@@ -94,14 +98,21 @@ class Plan:
         }
 
 
-def load(config: Mapping[str, Any], root: Path, deploy: str, files: Iterable[Path] = ()) -> Plan:
+def load(
+    config: Mapping[str, Any],
+    root: Path,
+    deploy: str,
+    files: Iterable[Path] = (),
+    modules: bool = False,
+) -> Plan:
     """The plan of a config, as Snakemake merged it from `files` and `--config`.
 
-    `root` is the project's folder with config/ and envs/; `deploy` is conda, venv or none.
+    `root` is the project's folder with config/ and envs/; `deploy` is conda, venv or none;
+    `modules` whether environment modules are loaded (--use-envmodules).
     ConfigError says in full what is wrong, or why no cell is left.
     """
     registry = load_registry(root)
-    availability = Availability(deploy, root, registry.values())
+    availability = Availability(deploy, root, registry.values(), modules)
     known = load_machines(root)
     check_backends(known, registry, root)
     study = read_study(config, root, files, registry, known)

@@ -31,12 +31,18 @@ class Backend:
     options: Mapping[str, Any] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     python: str | None = None
+    modules: tuple[str, ...] = ()
     reason: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def on_gpu(self) -> bool:
         """Whether the product runs on a GPU, where host threads have no meaning."""
         return self.device != "cpu"
+
+    @property
+    def of_site(self) -> bool:
+        """Whether it runs on a stack of the site's own, for which no environment is made."""
+        return bool(self.python or self.modules)
 
     def lacks(self, dtype: str) -> str | None:
         """Why the backend cannot do this dtype, or None."""
@@ -109,5 +115,6 @@ def _backend(name: str, entry: dict[str, Any]) -> Backend:
         options=full["options"],
         variables={key: str(value) for key, value in full["variables"].items()},
         python=full.get("python"),
+        modules=tuple(full["modules"]),
         reason=full["reason"],
     )

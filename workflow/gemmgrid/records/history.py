@@ -62,9 +62,43 @@ def read(path: Path) -> History:
             history.problems.append({"line": number, "problem": f"not JSON: {error}"})
         except RecursionError:
             history.problems.append({"line": number, "problem": "not JSON: nested too deeply"})
-        except NotARunError as error:
-            history.problems.append({"line": number, "problem": str(error)})
+        except (NotARunError, ValueError, TypeError, OverflowError) as error:
+            # Numbers of 10,000 digits, lists where a number belongs: JSON, but no run.
+            history.problems.append({"line": number, "problem": f"not a run: {error}"})
     return history
+
+
+def latest(path: Path, block: int = 1 << 18) -> dict[str, Any] | None:
+    """The newest run of a file, migrated, without reading the runs before it; None without one.
+
+    A last line that is no run is passed over, as `read` does.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.seek(0, os.SEEK_END)
+            tail = b""
+            while start > 0:
+                step = min(block, start)
+                start -= step
+                file.seek(start)
+                tail = file.read(step) + tail
+                head, *lines = tail.split(b"\n")
+                whole = [head, *lines] if start == 0 else lines
+                for line in reversed(whole):
+                    if run := _run_of(line):
+                        return run
+                tail = head if start else b""
+                block *= 2
+    except OSError:
+        pass
+    return None
+
+
+def _run_of(line: bytes) -> dict[str, Any] | None:
+    try:
+        return migrate(json.loads(line)) if line.strip() else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def dumps(document: Any) -> str:

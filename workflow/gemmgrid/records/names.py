@@ -6,6 +6,8 @@ import re
 
 NAME_PATTERN = r"[a-z0-9][a-z0-9._-]{0,63}"
 _NAME = re.compile(NAME_PATTERN)
+RESERVED = frozenset({"tables"})
+"""Folders under results/ that are no machine's."""
 
 
 def name_problem(name: object) -> str | None:
@@ -17,4 +19,6 @@ def name_problem(name: object) -> str | None:
             f"{name!r} is not a name: lower-case letters, digits, '.', '_' and '-', starting with "
             "a letter or digit, at most 64 of them, without '..'"
         )
+    if name in RESERVED:
+        return f"{name!r} is not a name: results/{name} is kept for gemmgrid itself"
     return None

@@ -11,7 +11,7 @@ from gemmgrid.records import history
 from gemmgrid.report import plan_file
 from gemmgrid.report.fields import clean
 from gemmgrid.report.plan_file import Key, Planned, PlanView
-from gemmgrid.report.rows import MISSING, RATES, Row, cell_values, from_run
+from gemmgrid.report.rows import MISSING, RATES, Row, cell_values, from_run, standing
 from gemmgrid.report.scan import MACHINE_FILE, CellFile, Problem, scan
 
 
@@ -20,8 +20,9 @@ class Collection:
     """Everything under a results folder.
 
     machines: machine.json's content by machine (None where there is none that can be read);
-    runs: a row a run, each cell's history oldest first; cells: a row a cell, its latest run or why
-    it has none; planned: the keys of the current study's cells, in the plan's order.
+    runs: a row a run, each cell's history oldest first; cells: a row a cell, its latest run (with
+    the last good one's figures where it failed) or why it has none; planned: the keys of the
+    current study's cells, in the plan's order.
     """
 
     results: Path
@@ -45,7 +46,7 @@ def collect(results: Path) -> Collection:
         rows = _history(collection, file)
         collection.runs += rows
         if rows:
-            latest[rows[-1].key] = rows[-1]
+            latest[rows[-1].key] = standing(rows)
     if plan:
         _add_planned(collection, plan, latest)
     collection.cells = [latest[key] for key in sorted(latest)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gemmgrid.report.fields import Fields
+from gemmgrid.report.fields import Fields, clean
 
 MARKS = {
     "traced": "the call was intercepted while it ran",
@@ -25,12 +25,14 @@ SEEN = ("traced", "logged", "sampled")
 
 @dataclass(frozen=True)
 class Finding:
-    """One routine or kernel. count: times called; share: part of the samples taken (0 … 1)."""
+    """One routine or kernel. count: times called; share: part of the working time (0 … 1), from
+    so many samples in all; library: a file's path or a library's name."""
 
     name: str
     mark: str
     count: int | None = None
     share: float | None = None
+    samples: int | None = None
     core: str | None = None
     caller: str | None = None
     library: str | None = None
@@ -50,7 +52,10 @@ class Hidden:
 
 @dataclass
 class Evidence:
-    """A run's evidence. `status` is None where none was taken."""
+    """A run's evidence. `status` is None where none was taken.
+
+    reason: why it failed, or why it is incomplete; problems: what could not be looked at, and why.
+    """
 
     status: str | None = None
     reason: str | None = None
@@ -59,6 +64,7 @@ class Evidence:
     hidden: list[Hidden] = field(default_factory=list)
     no_blas: str | None = None
     inconsistent: str | None = None
+    problems: dict[str, str] = field(default_factory=dict)
 
     @property
     def routine(self) -> tuple[str | None, str | None]:
@@ -95,6 +101,11 @@ def read(fields: Fields) -> Evidence:
         hidden=hidden,
         no_blas=_no_blas(fields),
         inconsistent=fields.text("evidence.inconsistent"),
+        problems={
+            clean(str(what)): clean(why)
+            for what, why in fields.mapping("evidence.problems").items()
+            if isinstance(why, str)
+        },
     )
 
 
@@ -117,6 +128,7 @@ def _findings(fields: Fields, path: str, names: Iterable[str]) -> Iterable[Findi
             mark=mark if mark in MARKS else "unknown",
             count=part.integer("count"),
             share=part.number("share"),
+            samples=part.integer("samples"),
             core=part.text("core"),
             caller=part.text("caller"),
             library=part.text("library"),

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from shlex import quote
 
-_DEPLOYMENTS = {"conda": " --use-conda", "none": " --config deploy=none"}
 DEFAULT_CONFIG = "config/config.yaml"
+
+
+def deployment(deploy: str | None) -> tuple[str, list[str]]:
+    """What a command adds for conda, none or venv (the default): flags, and words for --config."""
+    return " --use-conda" if deploy == "conda" else "", ["deploy=none"] * (deploy == "none")
 
 
 def command(path: str, deploy: str | None, configfiles: Sequence[str] = ()) -> str:
@@ -16,4 +20,6 @@ def command(path: str, deploy: str | None, configfiles: Sequence[str] = ()) -> s
     """
     named = " ".join(quote(file) for file in configfiles if file != DEFAULT_CONFIG)
     study = f" --configfile {named}" if named else ""
-    return f"snakemake --cores 1{study}{_DEPLOYMENTS.get(deploy or '', '')} -f {quote(path)}"
+    flags, words = deployment(deploy)
+    config = f" --config {' '.join(words)}" if words else ""
+    return f"snakemake --cores 1{study}{flags}{config} -f {quote(path)}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gemmgrid.records import context
 from gemmgrid.records.cell import Cell
 from gemmgrid.report import evidence, statistics
 from gemmgrid.report.evidence import Evidence
@@ -35,11 +36,13 @@ class Row:
     """A run's row, and what the page needs beside it.
 
     values: the columns of the table; medians_s: seconds per call, one median an invocation (empty
-    unless ok); stderr: the end of what a failed process wrote.
+    unless ok); context: host, device and backend, as records.context compares them; stderr: the
+    end of what a failed process wrote.
     """
 
     values: dict[str, Any]
     medians_s: list[float] = field(default_factory=list)
+    context: dict[str, Any] = field(default_factory=dict)
     evidence: Evidence = field(default_factory=Evidence)
     stderr: str | None = None
     deploy: str | None = None
@@ -136,8 +139,27 @@ def from_run(
     values.update(_run_only(fields, invocations), file=path)
     tail = fields.mapping("failure").get("stderr_tail")
     row.stderr = clean_lines(tail) if isinstance(tail, str) and tail.strip() else None
+    row.context = context.of_run(run)
     row.problems = fields.problems
     return row
+
+
+def standing(history: Sequence[Row]) -> Row:
+    """A cell's row from its history, oldest first: the latest run.
+
+    Where that failed and an earlier run was good, the figures are the last good one's, the status,
+    reason and command the failure's, and the flag `last-good` says so.
+    """
+    latest = history[-1]
+    if latest.medians_s:
+        return latest
+    good = next((row for row in reversed(history) if row.medians_s), None)
+    if good is None:
+        return latest
+    failure = {key: latest[key] for key in ("status", "reason", "retry")}
+    values = {**good.values, **failure, "failed_at": latest["measured_at"]}
+    values["flags"] = ";".join([*good.flags, "last-good"])
+    return replace(good, values=values, stderr=latest.stderr, deploy=latest.deploy)
 
 
 def _timed(invocations: Sequence[Fields]) -> list[Timed]:
@@ -191,6 +213,7 @@ def _identity(fields: Fields, invocations: list[Fields]) -> dict[str, Any]:
         "measured_at": fields.text("ended_at") or fields.text("started_at"),
         "first_call_s": _middle(invocations, "first_call_s"),
         "import_s": _middle(invocations, "import_s"),
+        "call_overhead_ns": _middle(invocations, "call_overhead_ns"),
     }
 
 

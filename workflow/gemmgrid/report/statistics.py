@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, inf, log, sqrt
+from functools import lru_cache
+from math import exp, fsum, inf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,6 @@ from numpy.typing import NDArray
 from gemmgrid.report.student import t_quantile
 
 CONFIDENCE = 0.95
-MARGIN = 0.03
-"""Two cells whose ratio lies within 1 ± MARGIN are called the same: builds, placement and weather
-move a cell by that much on a quiet machine."""
-
 Samples = Sequence[float] | NDArray[np.float64]
 
 
@@ -115,43 +112,57 @@ def has_drift(invocations: Sequence[Samples], least: float = 0.05) -> bool:
     return ordered and abs(float(steps.sum())) > log(1 + least)
 
 
+@dataclass(frozen=True)
+class Contrast:
+    """The difference of two mean logarithms: centre (above 0: the first is faster), the square of
+    its standard error, and Welch's degrees of freedom."""
+
+    centre: float
+    error: float
+    df: float
+
+    def interval(self, confidence: float = CONFIDENCE) -> Interval:
+        """The ratio of the two with its interval."""
+        half = t_quantile(0.5 + confidence / 2, self.df) * sqrt(self.error) if self.error else 0.0
+        return Interval(_exp(self.centre), _exp(self.centre - half), _exp(self.centre + half))
+
+
+def contrast(first: Sequence[float], second: Sequence[float]) -> Contrast | None:
+    """Two sides' medians of invocations, in the same unit of time; None below two each.
+
+    Welch's: the two may differ in spread and in number.
+    """
+    if len(first) < 2 or len(second) < 2:
+        return None
+    (mean_a, error_a), (mean_b, error_b) = _logs(tuple(first)), _logs(tuple(second))
+    error = error_a + error_b
+    df = 1.0
+    if error:
+        parts = error_a**2 / (len(first) - 1) + error_b**2 / (len(second) - 1)
+        df = round(max(error**2 / (parts or _least(error)), 1.0), 3)
+    return Contrast(mean_b - mean_a, error, df)
+
+
 def ratio(
     first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE
 ) -> Interval | None:
     """How many times as fast the first is as the second: its 95 % interval; None below two each.
 
     Both are medians of invocations in the same unit of time. Welch's interval for the difference
-    of the mean logarithms, so the two may differ in spread and in number; the value is the ratio of
-    the geometric means. Above 1 the first is the faster one.
+    of the mean logarithms; the value is the ratio of the geometric means. Above 1 the first is the
+    faster one.
     """
-    if len(first) < 2 or len(second) < 2:
-        return None
-    a, b = (np.log(np.asarray(side, dtype=np.float64)) for side in (first, second))
-    error_a, error_b = float(a.var(ddof=1)) / len(a), float(b.var(ddof=1)) / len(b)
-    error = error_a + error_b
-    centre = float(b.mean() - a.mean())
-    if error == 0:
-        return Interval(_exp(centre), _exp(centre), _exp(centre))
-    df = error**2 / (error_a**2 / (len(a) - 1) + error_b**2 / (len(b) - 1) or _least(error))
-    half = t_quantile(0.5 + confidence / 2, round(max(df, 1.0), 3)) * sqrt(error)
-    return Interval(_exp(centre), _exp(centre - half), _exp(centre + half))
+    found = contrast(first, second)
+    return found.interval(confidence) if found else None
 
 
-def verdict(comparison: Interval | None, margin: float = MARGIN) -> str:
-    """ "faster", "slower", "same" or "cannot tell", of the first against the second.
-
-    same: the whole interval lies within 1 ± margin. faster, slower: the whole interval lies on one
-    side of 1. Everything else, and a side with fewer than two invocations: cannot tell.
-    """
-    if comparison is None:
-        return "cannot tell"
-    if comparison.low >= 1 - margin and comparison.high <= 1 + margin:
-        return "same"
-    if comparison.low > 1:
-        return "faster"
-    if comparison.high < 1:
-        return "slower"
-    return "cannot tell"
+@lru_cache(maxsize=65536)
+def _logs(values: tuple[float, ...]) -> tuple[float, float]:
+    """Mean of the logarithms, and the square of its standard error; two or more values."""
+    logs = [log(value) for value in values]
+    mean = fsum(logs) / len(logs)
+    variance = fsum((one - mean) ** 2 for one in logs) / (len(logs) - 1)
+    return mean, variance / len(logs)
 
 
 def _exp(value: float) -> float:

@@ -1,4 +1,4 @@
-"""The tables: results/tables/{cells,runs}.{csv,parquet} and problems.csv.
+"""The tables: results/tables/{cells,runs}.{csv,parquet}, comparisons.csv and problems.csv.
 
 Everything here is derived and may be deleted; the records stay the source. Absent values are empty
 in CSV and null in Parquet. In CSV, text that a spreadsheet would take for a formula gets an
@@ -7,16 +7,20 @@ apostrophe in front, since records come from other people's machines; Parquet ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from io import BytesIO
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from gemmgrid.records.history import write_atomically
+from gemmgrid.report import compare
 from gemmgrid.report.collect import Collection
+from gemmgrid.report.compare import BACKENDS, Pair
+from gemmgrid.report.forest import told
 from gemmgrid.report.scan import TABLES
 
 CELLS: dict[str, str] = {
@@ -47,6 +51,7 @@ CELLS: dict[str, str] = {
     "expression": "string",
     "flags": "string",
     "measured_at": "string",
+    "failed_at": "string",
     "interval_kind": "string",
     "spread_low": "Float64",
     "spread_high": "Float64",
@@ -80,6 +85,31 @@ RUNS: dict[str, str] = {
     "stop": "string",
     "file": "string",
 }
+COMPARISONS: dict[str, str] = {
+    "kind": "string",
+    "first": "string",
+    "second": "string",
+    "machine": "string",
+    "backend": "string",
+    "second_machine": "string",
+    "second_backend": "string",
+    **{name: CELLS[name] for name in ("routine", "dtype", "m", "n", "k", "threads", "options")},
+    "cell": "string",
+    "ratio": "Float64",
+    "ratio_low": "Float64",
+    "ratio_high": "Float64",
+    "verdict": "string",
+    "p_adjusted": "Float64",
+    "processes_needed": "Int64",
+    "first_gflops": "Float64",
+    "second_gflops": "Float64",
+    "first_processes": "Int64",
+    "second_processes": "Int64",
+    "first_measured_at": "string",
+    "second_measured_at": "string",
+    "changes": "string",
+}
+"""Two sides of one cell; ratio: how many times as fast the first is, with its 95 % interval."""
 PROBLEMS = {"file": "string", "line": "Int64", "problem": "string"}
 
 
@@ -99,16 +129,55 @@ def write(collection: Collection) -> list[Path]:
     folder = collection.results / TABLES
     cells = frame((row.values for row in collection.cells), CELLS)
     runs = frame((row.values for row in collection.runs), RUNS)
+    comparisons = frame(comparison_rows(all_pairs(collection)), COMPARISONS)
     problems = frame(map(asdict, collection.problems), PROBLEMS)
     written = []
-    for name, table in (("cells", cells), ("runs", runs), ("problems", problems)):
+    tables = {"cells": cells, "runs": runs, "comparisons": comparisons, "problems": problems}
+    for name, table in tables.items():
         contents = {"csv": to_csv(table)}
-        if name != "problems":
+        if name in ("cells", "runs"):
             contents["parquet"] = to_parquet(table)
         for kind, content in contents.items():
             written.append(folder / f"{name}.{kind}")
             write_atomically(written[-1], content)
     return written
+
+
+def all_pairs(collection: Collection) -> list[Pair]:
+    """Every comparison that the report makes by itself."""
+    return [
+        *compare.before_and_after(collection.runs),
+        *compare.machine_pairs(collection.cells),
+        *compare.backend_pairs(collection.cells),
+    ]
+
+
+def comparison_rows(pairs: Iterable[Pair]) -> Iterator[dict[str, Any]]:
+    """A row for each cell of each pair."""
+    for pair in pairs:
+        for one in pair.comparisons:
+            first, second, limits = one.first, one.second, one.ratio
+            yield {
+                **{name: first[name] for name in COMPARISONS},
+                "kind": pair.kind,
+                "first": pair.first,
+                "second": pair.second,
+                "second_machine": second["machine"],
+                "second_backend": second["backend"],
+                "ratio": limits.value if limits else one.plain,
+                "ratio_low": limits.low if limits and isfinite(limits.high) else None,
+                "ratio_high": limits.high if limits and isfinite(limits.high) else None,
+                "verdict": one.verdict,
+                "p_adjusted": one.share if one.verdict != "insufficient" else None,
+                "processes_needed": one.needed,
+                "first_gflops": first["gflops"],
+                "second_gflops": second["gflops"],
+                "first_processes": one.processes[0],
+                "second_processes": one.processes[1],
+                "first_measured_at": first["measured_at"],
+                "second_measured_at": second["measured_at"],
+                "changes": "; ".join(told(one.changes)) if pair.kind != BACKENDS else None,
+            }
 
 
 def to_csv(table: pd.DataFrame) -> bytes:

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from gemmgrid.measure.dispatch.support import ExecutableMemoryError, no_executable_memory
+
 PT_LOAD, PT_DYNAMIC = 1, 2
 PF_X = 1
 DT_NULL, DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ = 0, 2, 5, 6, 7, 8
@@ -42,7 +44,7 @@ SYMBOL = np.dtype(
 _PROGRAM = os.path.realpath("/proc/self/exe")
 
 
-class _ProgramHeader(ctypes.Structure):
+class ProgramHeader(ctypes.Structure):
     _fields_ = (
         ("type", ctypes.c_uint32),
         ("flags", ctypes.c_uint32),
@@ -59,7 +61,7 @@ class _ObjectInfo(ctypes.Structure):
     _fields_ = (
         ("addr", ctypes.c_uint64),
         ("name", ctypes.c_char_p),
-        ("phdr", ctypes.POINTER(_ProgramHeader)),
+        ("phdr", ctypes.POINTER(ProgramHeader)),
         ("phnum", ctypes.c_uint16),
         ("adds", ctypes.c_ulonglong),
         ("subs", ctypes.c_ulonglong),
@@ -99,7 +101,7 @@ class Import:
 
 
 def loaded_objects() -> list[LoadedObject]:
-    """All objects with a dynamic section, in load order."""
+    """All objects with a dynamic section, in load order. Raises ExecutableMemoryError."""
     return _iterate()[0]
 
 
@@ -115,7 +117,6 @@ def _iterate() -> tuple[list[LoadedObject], int]:
         ctypes.c_int, ctypes.POINTER(_ObjectInfo), ctypes.c_size_t, ctypes.c_void_p
     )
 
-    @prototype
     def visit(pointer: ctypes._Pointer[_ObjectInfo], _size: int, _data: int) -> int:
         nonlocal unloaded
         info = pointer.contents
@@ -142,7 +143,11 @@ def _iterate() -> tuple[list[LoadedObject], int]:
 
     # PyDLL keeps the interpreter's lock: another thread that waits for it inside dlopen while we
     # hold the loader's lock would never let the callback run.
-    ctypes.PyDLL(None).dl_iterate_phdr(visit, None)
+    try:
+        callback = prototype(visit)
+    except MemoryError:
+        raise ExecutableMemoryError(no_executable_memory("MemoryError", "ctypes")) from None
+    ctypes.PyDLL(None).dl_iterate_phdr(callback, None)
     return found, unloaded
 
 

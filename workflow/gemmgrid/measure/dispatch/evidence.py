@@ -29,6 +29,7 @@ def observe(
     device: str = "cpu",
     blas: str | None = None,
     folder: Path | None = None,
+    threads: tuple[Callable[[int], None], int] | None = None,
     finish: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """Run a product, up to three times and for some tenths of a second, and say what ran.
@@ -39,6 +40,8 @@ def observe(
     device     cpu, cuda, mps, gpu
     blas       the family of BLAS library that the backend promises, if it does
     folder     where XLA and cuBLAS write their logs (see `logs_to`)
+    threads    sets the library's number of threads, and the number asked for: where threads do
+               little but wait for one another, the kernel is sampled with one
     finish     called with the record, from another thread, if the product takes so long that its
                end is not waited for; it should end the process. Without it, it is waited for.
     """
@@ -50,7 +53,7 @@ def observe(
         return evidence
 
     early = (lambda seen: finish(record(seen))) if finish else None
-    return record(Watcher(run, asked.library, device, folder, early).watch())
+    return record(Watcher(run, asked.library, device, folder, threads, early).watch())
 
 
 def conclude(

@@ -12,14 +12,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gemmgrid.measure.dispatch import arguments as command_line
 from gemmgrid.measure.dispatch.expressions import Expression, ExpressionError, parse
-from gemmgrid.records.cell import DTYPES, Cell, Options
+from gemmgrid.records.cell import Cell, Options
 
 STACK = 8
 LANGUAGE_ERROR = 2
@@ -40,26 +42,20 @@ class ExplainError(Exception):
 
 def main(arguments: list[str]) -> int:
     """Print the explanation; 0, or 2 where the request cannot be carried out."""
-    options = _arguments(arguments)
+    options = command_line.read(arguments)
+    folder = Path(tempfile.mkdtemp(prefix="gemmgrid-explain-"))
     try:
-        expression = parse(options.expr, options.adapter)
-        with tempfile.TemporaryDirectory(prefix="gemmgrid-explain-") as folder:
-            explanation = _explain(expression, options, Path(folder))
+        _explain(parse(options.expr, options.adapter), options, folder)
     except (ExpressionError, ExplainError) as error:
         print(f"explain: {error}", file=sys.stderr)
         return LANGUAGE_ERROR
-    if options.json:
-        print(json.dumps(explanation, allow_nan=False))
-    else:
-        from gemmgrid.measure.dispatch.prose import tell
-
-        print(tell(explanation))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # some libraries crash or hang in their destructors, after all is said
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
 
 
-def _explain(expression: Expression, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def _explain(expression: Expression, options: argparse.Namespace, folder: Path) -> None:
+    """Watch the expression and print what was seen; ends the process."""
     from gemmgrid.measure.dispatch.switches import switch_on
     from gemmgrid.measure.environment import THREADS
 
@@ -69,7 +65,6 @@ def _explain(expression: Expression, options: argparse.Namespace, folder: Path) 
     from gemmgrid.measure import adapters
     from gemmgrid.measure.dispatch.evidence import observe
     from gemmgrid.measure.dispatch.hidden import Asked
-    from gemmgrid.measure.dispatch.process import plain
 
     try:
         adapter = adapters.load(options.adapter)(options.device, options.options)
@@ -77,29 +72,56 @@ def _explain(expression: Expression, options: argparse.Namespace, folder: Path) 
         raise ExplainError(f"{options.backend} cannot be used here: {error}") from error
     adapter.set_threads(options.threads)
     run, memory, statement, routine = _runner(expression, adapter, options)
-    _first(run, expression)
     stacked = any(name in ("P", "Q") for name in expression.names)
-    asked = Asked(options.dtype, routine, STACK if stacked else 1, options.adapter)
-    evidence = observe(
-        run, asked, operands=memory, device=options.device, blas=options.blas, folder=folder
+
+    def show(evidence: dict[str, Any]) -> None:
+        _show(expression, statement, adapter, evidence, options)
+        shutil.rmtree(folder, ignore_errors=True)
+        sys.stdout.flush()
+        os._exit(0)  # some libraries crash or hang in their destructors, after all is said
+
+    show(
+        observe(
+            lambda: _carry_out(run, expression),
+            Asked(options.dtype, routine, STACK if stacked else 1, options.adapter),
+            operands=memory,
+            device=options.device,
+            blas=options.blas,
+            folder=folder,
+            threads=(adapter.set_threads, options.threads),
+            finish=show,
+        )
     )
-    explained = {
-        "expression": expression.text,
-        "statement": statement,
-        "backend": options.backend,
-        "adapter": options.adapter,
-        "dtype": options.dtype,
-        "shape": list(options.shape),
-        "threads": options.threads,
-        "library": adapter.identify().get("library"),
-        "evidence": evidence,
-    }
-    result: dict[str, Any] = plain(explained)
-    return result
 
 
-def _first(run: Callable[[], None], expression: Expression) -> None:
-    """Whether the library takes the expression at all, before anything is watched."""
+def _show(
+    expression: Expression,
+    statement: str,
+    adapter: Any,
+    evidence: dict[str, Any],
+    options: argparse.Namespace,
+) -> None:
+    from gemmgrid.measure.dispatch.process import plain
+    from gemmgrid.measure.dispatch.prose import tell
+
+    explanation = plain(
+        {
+            "expression": expression.text,
+            "statement": statement,
+            "backend": options.backend,
+            "adapter": options.adapter,
+            "dtype": options.dtype,
+            "shape": list(options.shape),
+            "threads": options.threads,
+            "library": adapter.identify().get("library"),
+            "evidence": evidence,
+        }
+    )
+    print(json.dumps(explanation, allow_nan=False) if options.json else tell(explanation))
+
+
+def _carry_out(run: Callable[[], None], expression: Expression) -> None:
+    """The product, with what the library says against it told in the language's own words."""
     try:
         run()
     except Exception as error:
@@ -127,6 +149,7 @@ def _runner(
             loop.batch(1)
 
         return run_loop, memories(call.names), call.statement, cell.routine
+    calls: dict[str, Any] = {}
     operands: dict[str, Any] = {}
     addresses: dict[str, int] = {}
     for name in expression.names:
@@ -134,7 +157,9 @@ def _runner(
         m, n, k = options.shape
         shape = (k,) if routine == "dot" else (m, n, k)
         cell = Cell(routine, options.dtype, shape, options.threads, Options(batch=batch))
-        call = _prepared(adapter, cell)
+        if cell.name not in calls:
+            calls[cell.name] = _prepared(adapter, cell)
+        call = calls[cell.name]
         operands[name] = call.names[theirs]
         told = {"x": "A", "y": "B"}.get(theirs, theirs)
         addresses[name] = call.addresses.get(told, 0)
@@ -161,12 +186,12 @@ def _cell_of(expression: Expression, options: argparse.Namespace) -> Cell:
 
 
 def _prepared(adapter: Any, cell: Cell) -> Any:
-    from gemmgrid.measure import operands
+    from gemmgrid.measure.dispatch.operands import make
 
     unsupported = adapter.unsupported(cell)
     if unsupported:
         raise ExplainError(unsupported)
-    return adapter.prepare(cell, operands.make(cell, 1))
+    return adapter.prepare(cell, make(cell, 1))
 
 
 def _library(
@@ -197,41 +222,3 @@ def _library(
         synchronize = getattr(module, device).synchronize
         return functions, lambda value: synchronize()
     return functions, lambda value: None
-
-
-def _arguments(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="explain", description=__doc__)
-    parser.add_argument("--expr", required=True, help="such as 'A @ B.T'")
-    parser.add_argument("--backend", required=True, help="its name, for the heading")
-    parser.add_argument("--adapter", required=True)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--blas", help="the BLAS family that the backend promises")
-    parser.add_argument("--options", type=_options, default={}, help="the adapter's, as JSON")
-    parser.add_argument("--dtype", default="float32", choices=DTYPES)
-    parser.add_argument("--shape", type=_shape, default=(512, 512, 512), help="512 or 512x256x128")
-    parser.add_argument("--threads", type=_positive, default=1)
-    parser.add_argument("--json", action="store_true", help="the record instead of words")
-    return parser.parse_args(arguments)
-
-
-def _options(text: str) -> dict[str, Any]:
-    options = json.loads(text or "{}")
-    if not isinstance(options, dict):
-        raise argparse.ArgumentTypeError("a JSON object, such as {}")
-    return options
-
-
-def _shape(text: str) -> tuple[int, int, int]:
-    sizes = [_positive(part) for part in text.lower().replace("×", "x").split("x")]
-    if len(sizes) == 1:
-        sizes *= 3
-    if len(sizes) != 3:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither n nor m×n×k")
-    m, n, k = sizes
-    return m, n, k
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)

@@ -146,7 +146,7 @@ def _upcasts(seen: Watched, asked: Asked) -> dict[str, Any] | None:
 
 def _element_conversions(samples: Samples) -> dict[str, Any] | None:
     share = sum(n for place, n in samples.places.items() if place.function in CONVERTERS) / max(
-        1, samples.total - samples.waiting
+        1, samples.working
     )
     if share < 0.05:
         return None

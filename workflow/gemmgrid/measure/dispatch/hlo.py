@@ -16,7 +16,8 @@ from typing import Any
 
 _PATTERN = "*after_optimizations.txt"
 _INSTRUCTION = re.compile(
-    r"%?(?P<name>[\w.\-]+) = (?P<type>\w+)\[(?P<shape>[\d,]*)\]\S* (?P<operation>[\w\-]+)\("
+    r"%?(?P<name>[\w.\-]+) = \(?(?P<type>\w+)\[(?P<shape>[\d,]*)\]\S*(?:, [^()]*\))? "
+    r"(?P<operation>[\w\-]+)\("
 )
 _COMPUTATION = re.compile(r"^(?:ENTRY )?%?(?P<name>[\w.\-]+) \(.*\{$")
 _TARGET = re.compile(r'custom_call_target="([^"]+)"')

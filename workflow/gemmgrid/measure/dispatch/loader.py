@@ -15,6 +15,10 @@ _dlclose = _process.dlclose
 _dlclose.argtypes, _dlclose.restype = [ctypes.c_void_p], ctypes.c_int
 _dlsym = _process.dlsym
 _dlsym.argtypes, _dlsym.restype = [ctypes.c_void_p, ctypes.c_char_p], ctypes.c_void_p
+_dlinfo = _process.dlinfo
+_dlinfo.argtypes, _dlinfo.restype = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p], ctypes.c_int
+_LINK_MAP = 2
+"""RTLD_DI_LINKMAP: dlinfo gives the loader's own entry, which starts with the base address."""
 
 
 def hold(path: str | None) -> int | None:
@@ -30,6 +34,14 @@ def hold(path: str | None) -> int | None:
 def release(handle: int) -> None:
     """Give up a handle from `hold`."""
     _dlclose(handle)
+
+
+def base_of(handle: int) -> int | None:
+    """Where the object of a handle lies."""
+    entry = ctypes.c_void_p()
+    if _dlinfo(handle, _LINK_MAP, ctypes.byref(entry)) != 0 or not entry.value:
+        return None
+    return ctypes.c_uint64.from_address(entry.value).value
 
 
 def lookup(path: str | None, symbol: str) -> int | None:

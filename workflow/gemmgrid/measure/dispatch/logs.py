@@ -18,8 +18,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from gemmgrid.measure.dispatch.elf import loaded_objects
 from gemmgrid.measure.dispatch.loader import lookup
+from gemmgrid.measure.dispatch.mapped import named_objects
 from gemmgrid.measure.dispatch.signatures import ADDRESSES, SCALARS, parse
 
 _MKL = re.compile(
@@ -77,11 +77,14 @@ def _flush() -> None:
 
 
 def logged(run: Callable[[], None]) -> list[LoggedCall]:
-    """Run once with the logs of MKL and oneDNN switched on, wherever they are in this process."""
-    with captured(1) as output, ExitStack() as switches:
-        for switch in _switches():
+    """Run once with the logs of MKL and oneDNN switched on, if they are in this process at all."""
+    switches = _switches()
+    if not switches:
+        return []
+    with captured(1) as output, ExitStack() as stack:
+        for switch in switches:
             switch(1)
-            switches.callback(switch, 0)
+            stack.callback(switch, 0)
         run()
     return parse_mkl(output.text) + parse_onednn(output.text)
 
@@ -89,7 +92,7 @@ def logged(run: Callable[[], None]) -> list[LoggedCall]:
 def _switches() -> list[Callable[[int], Any]]:
     """Functions that turn a log on (1) and off (0), one for each library that has one."""
     found: dict[int, Callable[[int], Any]] = {}
-    for loaded in loaded_objects():
+    for loaded in named_objects():
         for symbol in ("MKL_Verbose", "dnnl_set_verbose"):
             address = lookup(loaded.path, symbol)
             # Every object that depends on the library finds it; only the library itself counts.

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gemmgrid.measure.dispatch.elf import LoadedObject, loaded_objects
+from gemmgrid.measure.dispatch.got import is_blas_library
 from gemmgrid.measure.dispatch.loader import lookup
 from gemmgrid.measure.dispatch.memory import read_word
 from gemmgrid.measure.dispatch.patch import Switch, require_idle
@@ -84,7 +85,8 @@ def find_tables() -> tuple[list[TableTrace], dict[str, str]]:
     """A trace for every OpenBLAS in this process, and why there is none for others by path."""
     traces, problems = [], {}
     for loaded in loaded_objects():
-        if "blas" not in loaded.name or not is_openblas(loaded):
+        # Conda's OpenBLAS is loaded under one of its other names, liblapack.so.3 for instance.
+        if not is_blas_library(loaded.name) or not is_openblas(loaded):
             continue
         try:
             traces.append(TableTrace(loaded))

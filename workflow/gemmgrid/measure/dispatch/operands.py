@@ -1,15 +1,36 @@
-"""Where the operands of a product lie in this process's memory, whatever library holds them."""
+"""The operands of a watched product, and where they lie, whatever library holds them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from gemmgrid.measure import operands
 from gemmgrid.measure.dispatch.hidden import Memory
+from gemmgrid.records.cell import Cell
 
+RANDOM_BYTES = 8 << 20
+"""Operands up to this size are the timed ones, value for value."""
 INPUTS = ("A", "B", "C", "C0", "x", "y", "P", "Q")
+
+
+def make(cell: Cell, seed: int) -> operands.Operands:
+    """Operands as the timed processes have them; in large ones every row is the same.
+
+    Shapes, strides, dtype and alignment decide which code runs, values do not, and drawing 4096²
+    of them takes longer than all the watching.
+    """
+    if cell.operand_bytes <= RANDOM_BYTES or cell.options.inputs == "zeros":
+        return operands.make(cell, seed)
+    blank = operands.make(replace(cell, options=replace(cell.options, inputs="zeros")), seed)
+    generator = np.random.default_rng(seed)
+    for array in (blank.A, blank.B, blank.C0):
+        if array is not None:
+            array[...] = generator.integers(-4, 4, array.shape[-1:], endpoint=True)
+    return replace(blank, cell=cell)
 
 
 def memories(

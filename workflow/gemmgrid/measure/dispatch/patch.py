@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gemmgrid.measure.dispatch.elf import LoadedObject, loaded_objects
-from gemmgrid.measure.dispatch.loader import hold, release
+from gemmgrid.measure.dispatch.elf import LoadedObject
+from gemmgrid.measure.dispatch.loader import base_of, hold, release
 from gemmgrid.measure.dispatch.memory import WritablePages, read_word, write_word
 from gemmgrid.measure.dispatch.support import TracerBusyError
 
@@ -99,21 +99,20 @@ class PatchSet:
         """Keep every owner loaded while its words are switched; the bases of those still there.
 
         Without this, an object unloaded between `on` and `off` would leave us writing to memory
-        that belongs to something else by then. Pinned first and looked up after, so that nothing
-        can be unloaded in between.
+        that belongs to something else by then. Held first and compared after, so that nothing can
+        be unloaded in between; one that was unloaded and loaded again lies elsewhere.
         """
         owners = {s.owner.base: s.owner for s in self.switches if s.owner is not None}
-        pinned = set()
+        present = set()
         for base, owner in owners.items():
             if owner.main:
-                pinned.add(base)
+                present.add(base)
                 continue
             handle = hold(owner.path)
             if handle:
                 self._pins.append(handle)
-                pinned.add(base)
-        loaded = {(o.base, o.path) for o in loaded_objects()}
-        present = {base for base in pinned if (base, owners[base].path) in loaded}
+                if base_of(handle) == base:
+                    present.add(base)
         self.gone = [owner.path for base, owner in owners.items() if base not in present]
         return present
 

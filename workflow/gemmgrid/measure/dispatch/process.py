@@ -41,10 +41,10 @@ def _evidence(job: dict[str, Any], report: _Report) -> dict[str, Any]:
 
     switch_on(job["adapter"], job["device"], report.folder)
     report.stage("importing the library")
-    from gemmgrid.measure import adapters, loop, operands
+    from gemmgrid.measure import adapters, loop
     from gemmgrid.measure.dispatch.evidence import observe
     from gemmgrid.measure.dispatch.hidden import Asked
-    from gemmgrid.measure.dispatch.operands import memories
+    from gemmgrid.measure.dispatch.operands import make, memories
     from gemmgrid.records.cell import Cell
 
     cell = Cell.from_json(job["cell"])
@@ -54,7 +54,7 @@ def _evidence(job: dict[str, Any], report: _Report) -> dict[str, Any]:
         return {"status": "skipped", "reason": unsupported}
     report.stage("preparing the operands")
     adapter.set_threads(cell.threads)
-    call = adapter.prepare(cell, operands.make(cell, job["seed"]))
+    call = adapter.prepare(cell, make(cell, job["seed"]))
     ready = loop.compile_loop(call)
     lasting = {name: value for name, value in call.names.items() if name not in _assigned(call)}
     asked = Asked(
@@ -76,6 +76,7 @@ def _evidence(job: dict[str, Any], report: _Report) -> dict[str, Any]:
         device=job["device"],
         blas=job.get("blas"),
         folder=report.folder,
+        threads=(adapter.set_threads, cell.threads),
         finish=report.finish,
     )
 

@@ -19,20 +19,20 @@ BLAS_SHARE = 0.3
 
 _OVERHEAD = re.compile(r"libpython|^python3|^libc\.|^libc-|^ld-linux|libffi|_ctypes|libpthread|^\[")
 """Files whose time is the interpreter's and the system's, not the product's."""
-_INTERFACE = re.compile(r"_?Py")
-"""Functions of NumPy that only prepare a call."""
+_INTERFACE = re.compile(r"_?Py|c10::|at::_ops::|at::redispatch::|torch::")
+"""Functions of NumPy and PyTorch that only prepare and hand on a call."""
 _STATIC_BLAS = ("mkl_blas_", "mkl_lapack_")
 
 
 def busiest(seen: Watched) -> list[tuple[Place, float]]:
     """Where the time went apart from waiting, the interpreter and the system; with its share."""
     samples = seen.samples
-    working = samples.total - samples.waiting
+    working = samples.working
     if working < ENOUGH_SAMPLES:
         return []
     places = [
         (place, round(count / working, 3))
-        for place, count in samples.working()
+        for place, count in samples.busiest()
         if not _OVERHEAD.search(Path(place.library).name)
     ]
     # A small product's time goes mostly to preparing the call; the work is named first.
@@ -48,9 +48,11 @@ def no_blas(seen: Watched) -> dict[str, Any] | None:
     if seen.calls or seen.logged or seen.kernels or not seen.slots_watched:
         return None
     busy = busiest(seen)
-    if not busy or busy[0][1] < LEAST_SHARE or busy[0][0].function is None or is_blas(busy[0][0]):
+    if not busy:
         return None
     place, share = busy[0]
+    if share < LEAST_SHARE or place.function is None or is_blas(place) or _prepares(place):
+        return None
     return {
         "slots_watched": seen.slots_watched,
         "function": place.function,

@@ -34,6 +34,8 @@ def tell(explanation: dict[str, Any]) -> str:
     lines += _block("kernel", _kernels(evidence))
     lines += _block("library", _library(explanation))
     lines += _block("hidden", _hidden(evidence["hidden"]))
+    if evidence["reason"]:
+        lines += _block("note", [evidence["reason"]])
     if evidence["inconsistent"]:
         lines += _block("but", [f"inconsistent: {evidence['inconsistent']}"])
     lines += _block("how we know", _knowledge(evidence))

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gemmgrid.measure.dispatch.elf import loaded_objects
+from gemmgrid.measure.dispatch.mapped import named_objects
 from gemmgrid.measure.dispatch.memory import MemoryMap
 from gemmgrid.measure.dispatch.support import PlatformError, SamplingError
 from gemmgrid.measure.dispatch.symbols import AddressNames, symbol_table
@@ -74,7 +74,12 @@ class Samples:
         """Samples of threads that wait or look for work."""
         return sum(count for place, count in self.places.items() if is_waiting(place))
 
-    def working(self) -> list[tuple[Place, int]]:
+    @property
+    def working(self) -> int:
+        """Samples of threads that did something."""
+        return self.total - self.waiting
+
+    def busiest(self) -> list[tuple[Place, int]]:
         """Places that did something, the busiest first."""
         return [(p, n) for p, n in self.places.most_common() if not is_waiting(p)]
 
@@ -95,7 +100,7 @@ class Sampler:
 
         with Sampler() as sampler:
             np.matmul(A, B)
-        sampler.samples().working()
+        sampler.samples().busiest()
 
     Raises SamplingError when entered.
     """
@@ -191,7 +196,7 @@ def _records(buffer: mmap.mmap) -> Iterator[tuple[int, int]]:
 
 
 def _places(pointers: list[int]) -> Counter[Place]:
-    names = AddressNames(loaded_objects())
+    names = AddressNames(named_objects())
     memory = MemoryMap()
     found: Counter[Place] = Counter()
     for pointer, count in Counter(pointers).items():

@@ -22,7 +22,7 @@ import numpy as np
 from gemmgrid.measure.dispatch import code_aarch64, code_x86_64
 from gemmgrid.measure.dispatch.layout import Capture, Ring
 from gemmgrid.measure.dispatch.signatures import ADDRESSES, Routine
-from gemmgrid.measure.dispatch.support import ExecutableMemoryError
+from gemmgrid.measure.dispatch.support import ExecutableMemoryError, no_executable_memory
 
 NOTED_CALLS = 65536
 """Calls of one trace whose arguments are noted; calls beyond are counted only."""
@@ -120,10 +120,7 @@ class StubMemory:
                 os.close(descriptor)
         except OSError as error:
             name = errno.errorcode.get(error.errno or 0, "error")
-            raise ExecutableMemoryError(
-                f"this system gives a process no new executable memory ({name}: {error.strerror}), "
-                f"as hardened systems do, so calls cannot be traced"
-            ) from error
+            raise ExecutableMemoryError(no_executable_memory(name, "mmap")) from error
         self._pages.append(page)
         return np.frombuffer(page, np.uint8).ctypes.data
 

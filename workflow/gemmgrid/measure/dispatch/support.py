@@ -63,6 +63,14 @@ def platform_problem(system: str, machine: str, libc: str) -> str | None:
     return None
 
 
+def no_executable_memory(error: str, asked: str) -> str:
+    """The reason where code cannot be placed: the error's name, and who asked for the memory."""
+    return (
+        f"this system gives a process no new executable memory ({error} for {asked}), as hardened "
+        f"systems do, so calls cannot be traced"
+    )
+
+
 def require_platform() -> None:
     """Raise PlatformError where calls cannot be traced."""
     problem = platform_problem(platform.system(), platform.machine(), glibc_version())

@@ -125,7 +125,7 @@ def _why_no_routine(seen: Watched) -> str:
     watched = f"none of the {seen.slots_watched} watched addresses of BLAS routines was called"
     if "sample" in seen.problems:
         return f"{watched}; who did the work is not known: {seen.problems['sample']}"
-    return f"{watched}; sampling was not conclusive ({seen.samples.total} samples)"
+    return f"{watched}; who did the work cannot be told from {seen.samples.total} samples"
 
 
 def kernels(seen: Watched, expected: documented.Expected | None) -> list[dict[str, Any]]:
@@ -186,9 +186,18 @@ def _sampled_kernels(seen: Watched) -> list[dict[str, Any]]:
                     share=share,
                     samples=whole,
                     library=None if place.function == GENERATED else plain_path(place.library),
+                    reason=_one_thread(seen),
                 )
             )
     return entries
+
+
+def _one_thread(seen: Watched) -> str | None:
+    if seen.waiting_share is None:
+        return None
+    return (
+        f"sampled on one thread: with all threads {seen.waiting_share:.0%} of the time was waiting"
+    )
 
 
 def _why_no_kernel(seen: Watched) -> str:
@@ -197,10 +206,9 @@ def _why_no_kernel(seen: Watched) -> str:
     if "sample" in seen.problems:
         reasons.append(seen.problems["sample"])
     else:
-        working = seen.samples.total - seen.samples.waiting
         reasons.append(
             f"too short a product to sample: no function of it had {LEAST_SHARE:.0%} of at least "
-            f"{ENOUGH_SAMPLES} samples ({working} taken)"
+            f"{ENOUGH_SAMPLES} samples ({seen.samples.working} taken)"
         )
     return "; ".join(dict.fromkeys(reasons))
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gemmgrid.measure.dispatch import gpu, hlo, logs
-from gemmgrid.measure.dispatch.elf import loaded_objects
 from gemmgrid.measure.dispatch.got import RoutineTrace, TracedCall
+from gemmgrid.measure.dispatch.mapped import named_objects
 from gemmgrid.measure.dispatch.openblas import KernelCount, TableTrace, find_tables
 from gemmgrid.measure.dispatch.patch import Trace, tracing
 from gemmgrid.measure.dispatch.sampling import Sampler, Samples
@@ -24,6 +24,8 @@ from gemmgrid.measure.dispatch.support import DispatchError
 
 SAMPLE_S = 0.15
 """Seconds of sampling, where it is needed: 300 samples for each busy thread."""
+MOST_SAMPLE_S = 0.6
+"""Sampling goes on so long where threads mostly wait for one another, until work was seen too."""
 PATIENCE_S = 0.15
 """Seconds after which a product that still runs is left to itself once enough is known."""
 QUICK_S = 0.05
@@ -49,6 +51,8 @@ class Watched:
     tables_watched: int = 0
     problems: dict[str, str] = field(default_factory=dict)
     """By what could not be done: trace, log, sample, or the path of a library."""
+    waiting_share: float | None = None
+    """Share of waiting that made us sample again with one thread, None where that was not so."""
     running_s: float | None = None
     """How long the product had run when it was left to itself, None if it ended."""
 
@@ -59,6 +63,7 @@ class Watcher:
     run       runs the product once, and waits until it is done
     library   the adapter's name; device: cpu, cuda, mps or gpu
     folder    where the device's and XLA's logs go, if they were switched on before the import
+    threads   sets the library's number of threads, and the number that the product is asked for
     finish    called from another thread with what was seen, if the product takes too long; it
               should not return
     """
@@ -69,10 +74,12 @@ class Watcher:
         library: str,
         device: str = "cpu",
         folder: Path | None = None,
+        threads: tuple[Callable[[int], None], int] | None = None,
         finish: Callable[[Watched], None] | None = None,
     ) -> None:
         self._run = run
         self._library, self._device, self._folder = library, device, folder
+        self._threads = threads
         self._finish = finish
         self._seen = Watched()
         self._trace: RoutineTrace | None = None
@@ -107,7 +114,7 @@ class Watcher:
 
     def _traced_run(self) -> tuple[float, bool]:
         """One run under the tracers: its seconds, and whether it loaded other libraries."""
-        before = {loaded.base for loaded in loaded_objects()}
+        before = {loaded.base for loaded in named_objects()}
         self._seen = Watched()
         self._arm()
         with ExitStack() as stack:
@@ -127,7 +134,7 @@ class Watcher:
             elapsed = self._timed_run()
         self._collect(self._seen)
         self._sampler = None
-        return elapsed, {loaded.base for loaded in loaded_objects()} != before
+        return elapsed, {loaded.base for loaded in named_objects()} != before
 
     def _arm(self) -> None:
         """Tracers for what is loaded now, or the reasons why there are none."""
@@ -182,18 +189,36 @@ class Watcher:
         seen = self._seen
         if seen.kernels or any(call.kernel for call in seen.logged) or "sample" in seen.problems:
             return
-        if seen.samples.total >= ENOUGH_SAMPLES:
+        if seen.samples.working >= ENOUGH_SAMPLES:
             return
         try:
-            with Sampler() as sampler:
-                self._sampler = sampler
-                end = time.perf_counter() + SAMPLE_S
-                while time.perf_counter() < end:
-                    self._timed_run()
-            seen.samples = sampler.samples()
+            seen.samples = self._sampled_windows()
+            if seen.samples.working < ENOUGH_SAMPLES and self._threads and self._threads[1] > 1:
+                # Threads that share a busy processor do little but wait for one another.
+                seen.waiting_share = seen.samples.waiting / max(1, seen.samples.total)
+                set_threads, asked = self._threads
+                set_threads(1)
+                seen.samples = self._sampled_windows()
+                set_threads(asked)
         except DispatchError as error:
             seen.problems["sample"] = str(error)
         self._sampler = None
+
+    def _sampled_windows(self) -> Samples:
+        """Samples of windows one after the other, until enough of them show work."""
+        samples = Samples()
+        last = time.perf_counter() + MOST_SAMPLE_S
+        while samples.working < ENOUGH_SAMPLES and time.perf_counter() < last:
+            samples.add(self._sampled_window())
+        return samples
+
+    def _sampled_window(self) -> Samples:
+        with Sampler() as sampler:
+            self._sampler = sampler
+            end = time.perf_counter() + SAMPLE_S
+            while time.perf_counter() < end:
+                self._timed_run()
+        return sampler.samples()
 
     def _on_device(self) -> None:
         """CUDA and MPS: the profiler's kernels, and the libraries' logs."""
@@ -227,4 +252,4 @@ class Watcher:
 
 def _enough(seen: Watched) -> bool:
     """Whether routine and kernel are known, or sampling has shown who works."""
-    return bool(seen.calls and seen.kernels) or seen.samples.total >= ENOUGH_SAMPLES
+    return bool(seen.calls and seen.kernels) or seen.samples.working >= ENOUGH_SAMPLES

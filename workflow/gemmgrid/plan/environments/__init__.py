@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from gemmgrid.plan.environments.interpreters import host_python
@@ -19,10 +18,13 @@ def interpreter(backend: Backend, deploy: str, root: Path) -> str:
     """The Python that measures this backend: an absolute path, or `python` inside a conda env.
 
     venv: the environment's own under .envs/; none: the interpreter at hand, outside the project.
-    A `python:` of the registry wins in every mode. ConfigError where no interpreter is at hand.
+    A `python:` of the registry wins in every mode; with `modules:` alone it is the python3 that
+    they put on the PATH. ConfigError where no interpreter is at hand.
     """
     if backend.python:
         return str(Path(backend.python).expanduser())
+    if backend.modules:
+        return "python3"
     if deploy == "none":
         return host_python(root)
     if deploy == "conda":
@@ -33,16 +35,3 @@ def interpreter(backend: Backend, deploy: str, root: Path) -> str:
 def marker_path(environment: str, root: Path) -> Path:
     """The file that says how building this environment ended."""
     return root / VENVS / f"{environment}.json"
-
-
-def failed_token(marker: Path) -> str:
-    """A text that changes exactly when the environment has to be tried again.
-
-    Give it to the build as `--token` and to Snakemake as a parameter of the same rule: a failed
-    build leaves another token behind than it was given, a successful one the same.
-    """
-    try:
-        document = json.loads(marker.read_text(encoding="utf-8"))
-        return str(document.get("token", ""))
-    except (OSError, ValueError, AttributeError):
-        return ""

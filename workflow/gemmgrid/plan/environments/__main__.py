@@ -27,13 +27,12 @@ def main(arguments: list[str] | None = None) -> int:
     command.add_argument(
         "--marker", type=Path, required=True, help="JSON file that says how it went"
     )
-    command.add_argument("--token", default="", help="what failed_token() said before this build")
     command.add_argument("--limit-s", type=float, default=LIMIT_S, help="give up after this long")
     given = parser.parse_args(arguments)
 
     signal.signal(signal.SIGTERM, _interrupted)
     try:
-        marker = build(given.name, given.envs, given.into, given.token, limit_s=given.limit_s)
+        marker = build(given.name, given.envs, given.into, limit_s=given.limit_s)
     except KeyboardInterrupt:
         return 130
     try:

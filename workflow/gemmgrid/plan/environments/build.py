@@ -8,7 +8,6 @@ inside the environment, by which an unchanged environment is recognised.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import platform
@@ -24,6 +23,7 @@ from typing import Any, TextIO
 
 from gemmgrid.plan.environments import uv
 from gemmgrid.plan.environments.progress import Progress
+from gemmgrid.records import locks
 from gemmgrid.records.history import write_atomically
 from gemmgrid.records.names import name_problem
 from gemmgrid.records.run import now
@@ -41,14 +41,13 @@ def build(
     name: str,
     envs: Path,
     into: Path,
-    token: str = "",
     out: TextIO = sys.stderr,
     limit_s: float = LIMIT_S,
 ) -> dict[str, Any]:
     """Make `into/name` what `envs/name.txt` says, unless it is so already; returns the marker.
 
     Never raises for a build that fails: then the marker's status is `failed`, with the reason, and
-    an environment that was there before stays. `token` is what `failed_token` gave before.
+    an environment that was there before stays.
     """
     started = time.monotonic()
     progress = Progress(name, out)
@@ -64,7 +63,6 @@ def build(
         "reason": None,
         "log_tail": None,
         "built_at": now(),
-        "token": token,
     }
     try:
         if problem := name_problem(name):
@@ -73,13 +71,11 @@ def build(
         with _alone(into, name):
             if earlier := _unchanged(into / name, marker):
                 progress.end("ready")
-                return {**earlier, "token": token}
+                return earlier
             _build_beside(name, envs / f"{name}.txt", into, marker, progress, log, limit_s)
         progress.end(f"built in {marker['seconds']:.1f} s (packages: {len(marker['packages'])})")
     except (BuildError, OSError, subprocess.SubprocessError) as error:
         marker["reason"] = str(error)
-        # Another token than before, so that Snakemake tries again next time.
-        marker["token"] = f"failed {marker['built_at']}"
         marker["log_tail"] = "".join(log)[-TAIL:] or None
         marker["seconds"] = round(time.monotonic() - started, 3)
         progress.end(f"failed: {error}")
@@ -89,12 +85,9 @@ def build(
 def lock_hash(lock: Path) -> str:
     """Hash of what a .txt asks for, without comments and blank lines. BuildError without it."""
     try:
-        lines = lock.read_text(encoding="utf-8").splitlines()
+        return locks.lock_hash(lock)
     except (OSError, UnicodeDecodeError) as error:
         raise BuildError(f"{lock} cannot be read: {error}") from None
-    wanted = [line.partition(" #")[0].strip() for line in lines]
-    wanted = [line for line in wanted if line and not line.startswith("#")]
-    return hashlib.sha256("\n".join(wanted).encode()).hexdigest()[:16]
 
 
 def packages_in(prefix: Path) -> list[dict[str, str]]:

@@ -11,8 +11,11 @@ from types import ModuleType
 
 from gemmgrid.report.sections import (
     accuracy,
+    backends,
+    changes,
     dispatch,
     exercise,
+    lesson,
     machines,
     problems,
     reading,
@@ -29,7 +32,10 @@ SECTIONS: tuple[ModuleType, ...] = (
     threads,
     machines,
     versus,
+    backends,
+    changes,
     dispatch,
+    lesson,
     accuracy,
     table,
     unmeasured,

@@ -7,7 +7,7 @@ from typing import Any
 from gemmgrid.records.run import FLAGS, STATUSES
 from gemmgrid.report.evidence import MARKS
 from gemmgrid.report.rows import MISSING
-from gemmgrid.report.statistics import MARGIN
+from gemmgrid.report.verdicts import LEAST_PROCESSES, MARGIN
 from gemmgrid.report.view import View
 
 TITLE = "How to read this page"
@@ -21,4 +21,5 @@ def build(view: View) -> dict[str, Any]:
         "statuses": {**STATUSES, MISSING: "planned, and not measured yet (in tables only)"},
         "marks": MARKS,
         "margin": MARGIN,
+        "least_processes": LEAST_PROCESSES,
     }

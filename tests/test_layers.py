@@ -1,0 +1,120 @@
+"""Three wings on one floor: who may import whom, and what; proven on the imports themselves."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.measure.interpreters import ROOT, run
+
+PACKAGE = ROOT / "workflow/gemmgrid"
+WINGS = {"records", "plan", "measure", "report"}
+NUMERIC = {"numpy", "scipy", "torch", "mlx", "jax", "pandas", "pyarrow", "seaborn", "matplotlib"}
+REPORTING = {"numpy", "pandas", "pyarrow", "seaborn", "matplotlib", "jinja2", "markupsafe"}
+REPORTING |= {"yaml", "jsonschema"}  # for references and for bundles from elsewhere
+BACKENDS = {"scipy", "torch", "mlx", "jax"}
+SUPERVISING = [
+    "gemmgrid.measure.__main__",
+    "gemmgrid.measure.supervisor",
+    "gemmgrid.measure.gather",
+    "gemmgrid.measure.doctor",
+    "gemmgrid.measure.explain",
+]
+
+
+def imports(path: Path) -> set[str]:
+    """Modules that a file imports anywhere, also inside functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def files(wing: str) -> list[Path]:
+    found = sorted((PACKAGE / wing).rglob("*.py"))
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("wing", sorted(WINGS))
+def test_a_wing_imports_records_and_no_other_wing(wing):
+    allowed = {wing, "records"}
+    for path in files(wing):
+        for module in imports(path):
+            parts = module.split(".")
+            if parts[0] == "gemmgrid" and len(parts) > 1 and parts[1] in WINGS:
+                assert parts[1] in allowed, f"{path.relative_to(ROOT)} imports {module}"
+
+
+@pytest.mark.parametrize(
+    ("wing", "allowed"),
+    [
+        ("records", set()),
+        ("plan", {"yaml", "jsonschema"}),
+        ("report", REPORTING),
+        ("measure", NUMERIC - {"pandas", "pyarrow", "seaborn", "matplotlib"} | {"jaxlib"}),
+    ],
+)
+def test_what_each_wing_imports_beside_the_standard_library(wing, allowed):
+    known = set(sys.stdlib_module_names) | {"gemmgrid"} | allowed
+    for path in files(wing):
+        strangers = {module.split(".")[0] for module in imports(path)} - known
+        assert not strangers, f"{path.relative_to(ROOT)} imports {sorted(strangers)}"
+
+
+def test_a_backend_is_imported_by_its_adapter_and_evidence_only():
+    for path in files("measure"):
+        used = {module.split(".")[0] for module in imports(path)} & BACKENDS
+        place = path.relative_to(PACKAGE / "measure").parts[0]
+        assert not used or place in ("adapters", "dispatch"), path
+
+
+def loaded(module: str, python: str = sys.executable) -> set[str]:
+    """Top-level modules in memory after importing one of ours in a fresh process."""
+    program = f"import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [python, "-s", "-c", program],
+        env={"PYTHONPATH": str(ROOT / "workflow"), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {name.split(".")[0] for name in json.loads(done.stdout)}
+
+
+def test_planning_loads_no_numeric_library():
+    assert not loaded("gemmgrid.plan") & NUMERIC
+
+
+@pytest.mark.parametrize("module", SUPERVISING)
+def test_the_supervising_side_loads_the_standard_library_only(module):
+    own = set(sys.stdlib_module_names) | {"gemmgrid", "__main__", "sitecustomize", "usercustomize"}
+    strangers = {name for name in loaded(module) - own if not name.startswith(("_", "__editable"))}
+    assert not strangers - {"distutils-precedence"}, strangers
+
+
+def test_reporting_loads_no_backend():
+    assert not loaded("gemmgrid.report.__main__") & BACKENDS
+
+
+@pytest.mark.parametrize(
+    ("environment", "adapter", "own"),
+    [("numpy-openblas", "numpy", set()), ("mlx-cpu", "mlx", {"mlx"})],
+)
+def test_a_measured_process_loads_numpy_and_its_backend_only(environment, adapter, own):
+    program = (
+        "import json, sys\n"
+        "from gemmgrid.measure import procedure, adapters\n"
+        f"adapters.load('{adapter}')('cpu', {{}})\n"
+        "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
+    )
+    names = set(json.loads(run(environment, "-c", program).splitlines()[-1]))
+    assert not (names & NUMERIC) - {"numpy"} - own

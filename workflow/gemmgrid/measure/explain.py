@@ -1,0 +1,41 @@
+"""Explain one expression: start its backend's Python with the environment a measurement would get.
+
+`python -m gemmgrid.measure.explain --python PATH --threads N --variables JSON -- ARGUMENTS`
+becomes `PATH -m gemmgrid.measure.dispatch explain ARGUMENTS --threads N`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+
+from gemmgrid.measure.environment import measured_environment
+from gemmgrid.measure.supervisor import PACKAGE_FOLDER
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="gemmgrid.measure.explain", description=__doc__)
+    parser.add_argument("--python", required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--device", required=True)
+    parser.add_argument("--variables", type=json.loads, default={})
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    given = parser.parse_args()
+    python = shutil.which(given.python)
+    if python is None:
+        print(f"explain: there is no Python at {given.python}", file=sys.stderr)
+        return 2
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    env = measured_environment(given.threads, given.device, given.variables, inherited).env
+    env["PYTHONPATH"] = str(PACKAGE_FOLDER)
+    command = [python, "-s", "-m", "gemmgrid.measure.dispatch", "explain"]
+    passed = [one for one in given.arguments if one != "--"]
+    fixed = ["--threads", str(given.threads), "--device", given.device]
+    os.execve(python, [*command, *passed, *fixed], env)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

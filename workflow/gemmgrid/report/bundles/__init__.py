@@ -1,0 +1,1 @@
+"""Bundles: one machine's results in one file, to be sent to someone else and merged there."""

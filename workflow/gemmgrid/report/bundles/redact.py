@@ -1,0 +1,85 @@
+"""Takes out of a record what tells who and where: paths, user names, host names."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+_HOMES = re.compile(r"(?:/home|/Users|/users|/u|/export/home)/[^/\s:;,'\"]+|/root(?=[/\s:;,'\"]|$)")
+_STRUCTURE = frozenset(
+    {"schema", "id", "tool", "machine", "backend", "adapter", "device", "cell", "status", "host"}
+)
+"""Keys of a run that hold names and facts of hardware: a user called `amd` is not in them."""
+_SHORTEST_NAME = 3
+"""A name of one or two letters is part of too many words to be replaced."""
+
+
+class Redactor:
+    """Replaces environment and project folders, homes, and this user's and host's names."""
+
+    def __init__(self, project: Path, user: str | None = None, host: str | None = None) -> None:
+        self.project = str(project.resolve())
+        self.names: list[tuple[re.Pattern[str], str]] = []
+        name = _user() if user is None else user
+        for text, word in ((name, "USER"), *_hosts(host)):
+            if len(text) >= _SHORTEST_NAME and text not in ("root", "localhost"):
+                bounded = rf"(?<![A-Za-z0-9_]){re.escape(text)}(?![A-Za-z0-9_])"
+                self.names.append((re.compile(bounded, re.IGNORECASE), word))
+
+    def run(self, run: Mapping[str, Any]) -> dict[str, Any]:
+        """The run without its environment's and anyone's folders."""
+        environment = run.get("environment")
+        prefix = environment.get("prefix") if isinstance(environment, Mapping) else None
+        folders = [(prefix, "ENVIRONMENT")] if isinstance(prefix, str) and len(prefix) > 1 else []
+        return {
+            key: value
+            if key in _STRUCTURE
+            else _texts(value, lambda text: self.text(text, folders))
+            for key, value in run.items()
+        }
+
+    def machine(self, document: Any) -> Any:
+        """machine.json, which holds nothing of who and where; only paths are looked for."""
+        return _texts(document, lambda text: _HOMES.sub("~", text))
+
+    def text(self, text: str, folders: list[tuple[str, str]]) -> str:
+        """One text without the folders given, the project's, anyone's home, and the names."""
+        for folder, word in [*folders, (self.project, "PROJECT")]:
+            if folder in text:
+                text = re.sub(rf"{re.escape(folder)}(?=[/\s:;,'\"]|$)", word, text)
+        text = _HOMES.sub("~", text)
+        for pattern, word in self.names:
+            text = pattern.sub(word, text)
+        return text
+
+
+def identity() -> dict[str, str]:
+    """Who and where, for a manifest whose maker asked for it."""
+    return {"host": socket.gethostname(), "user": _user()}
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return os.environ.get("USER", "")
+
+
+def _hosts(host: str | None) -> list[tuple[str, str]]:
+    name = socket.gethostname() if host is None else host
+    return [(name, "HOST"), (name.partition(".")[0], "HOST")] if name else []
+
+
+def _texts(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {change(str(key)): _texts(part, change) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_texts(part, change) for part in value]
+    return value
