@@ -148,7 +148,10 @@ def test_nothing_but_the_backend_is_installed(name: str) -> None:
 
 def test_the_reports_environment_has_what_the_report_imports() -> None:
     """All of it, and nothing else; a table of Parquet needs pyarrow without importing it."""
-    packages = {"matplotlib": "matplotlib-base", "seaborn": "seaborn-base", "markupsafe": "jinja2"}
+    packages = {
+        **{"matplotlib": "matplotlib-base", "seaborn": "seaborn-base"},
+        **{"markupsafe": "jinja2", "yaml": "pyyaml"},
+    }
     imported = {"pyarrow"}
     for folder in ("report", "records"):
         for file in (ROOT / "workflow/gemmgrid" / folder).rglob("*.py"):

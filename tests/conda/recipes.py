@@ -101,6 +101,7 @@ def _python(recipes: Recipes, version: str, tag: str) -> None:
     _torch(recipes, base, py)
     for name, its in (("pandas", "3.0.3"), ("pandas", "3.1.0"), ("pyarrow", "24.0.0")):
         add(ALL, name, its, f"{py}h0_0", depends=[*base, "numpy >=1.25,<3"])
+    add(ALL, "pyyaml", "6.0.3", f"{py}h0_1", depends=base)
     add(ALL, "matplotlib-base", "3.10.8", f"{py}h0_0", depends=[*base, "numpy >=1.25,<3"])
 
 
@@ -170,4 +171,5 @@ def _variant(recipes: Recipes, subdirs: Iterable[str], name: str, depends: list[
 def _report(recipes: Recipes) -> None:
     seaborn = ["python >=3.10", "numpy >=1.24", "pandas >=1.2", "matplotlib-base >=3.4"]
     recipes.add(["noarch"], "seaborn-base", "0.13.2", "pyhd8ed1ab_3", depends=seaborn)
+    recipes.add(["noarch"], "jsonschema", "4.26.0", "pyhcf101f3_0", depends=["python >=3.10"])
     recipes.add(["noarch"], "jinja2", "3.1.6", "pyhcf101f3_1", depends=["python >=3.10"])

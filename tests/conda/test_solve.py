@@ -16,7 +16,7 @@ import rattler
 import yaml
 from rattler import Channel, Gateway, GenericVirtualPackage, MatchSpec, PackageName, Version
 from rattler.exceptions import SolverError
-from rattler.platform import Platform
+from rattler.platform import Subdir
 
 from gemmgrid.plan.availability import Availability
 from gemmgrid.plan.machines import Target
@@ -51,7 +51,7 @@ def solve(channel: Path, specs: list[str], subdir: str, cuda: bool = False) -> d
             [Channel(channel.as_uri())],
             [MatchSpec(spec, strict=True) for spec in specs],
             gateway=Gateway(cache_dir=channel / "cache"),
-            platforms=[Platform(subdir), Platform("noarch")],
+            platforms=[Subdir(subdir), Subdir("noarch")],
             virtual_packages=[
                 GenericVirtualPackage(PackageName(name), Version(version), build)
                 for name, version in virtual.items()

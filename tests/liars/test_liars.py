@@ -74,9 +74,9 @@ def test_a_missing_fence_is_found():
 
 
 def test_a_lazy_graph_of_which_only_the_last_product_runs_is_implausible():
-    found = run("lazy")
+    found = run("lazy", "gemm.float32.1024x1024x1024.t1")
     assert found["status"] == "implausible"
-    assert "twice the work" in found["reason"] or "exceeds" in found["reason"]
+    assert "twice the work" in found["reason"]
 
 
 def test_half_precision_is_named():

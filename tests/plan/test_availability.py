@@ -18,7 +18,7 @@ CPU_VENV = {
     [
         (LINUX, "venv", CPU_VENV | {"cblas-mkl"}),
         (LINUX, "conda", CPU_VENV | {"cblas-mkl", "numpy-mkl", "numpy-blis", "cblas-blis"}),
-        (LINUX_GPU, "venv", CPU_VENV | {"cblas-mkl", "torch-cuda", "jax-cuda"}),
+        (LINUX_GPU, "venv", CPU_VENV | {"cblas-mkl", "torch-cuda", "torch-cuda-tf32", "jax-cuda"}),
         (ARM, "venv", CPU_VENV),
         (ARM, "conda", CPU_VENV | {"numpy-blis", "cblas-blis"}),
         (

@@ -261,3 +261,11 @@ def test_an_unknown_backend_is_refused_with_the_nearest_name(project):
     output = project.snakemake("--config", "backends=numpy-openbals", code=1)
     assert "numpy-openblas" in output
     assert "Traceback" not in output
+
+
+def test_machines_behind_slurm_are_refused_not_mislabelled(project):
+    machines = project.folder / "config/machines.yaml"
+    machines.write_text("icelake:\n  partition: cpu\n  cpus: 8\n")
+    output = project.snakemake("--config", "machines=icelake", "machine=auto", code=1)
+    assert "SLURM" in output
+    assert not (project.folder / "results/icelake").exists()

@@ -58,8 +58,7 @@ def make(root: Path, work: Path) -> Path:
     channel.add(Package("libgfortran5", version_of("libgfortran5"), "h0_0", files=fortran))
     openblas: Files = {"lib/libopenblas.so.0": take("openblas-pthread/libopenblas.so.0")}
     blis: Files = {"lib/libblis.so.4": take("blis-pthread/libblis.so.4")}
-    lapack: Files = {"lib/liblapack.so.3": take("lapack/liblapack.so.3")}
-    reference: Files = {"lib/libblas.so.3": take("blas/libblas.so.3")}
+    lapack, reference = take("lapack/liblapack.so.3"), take("blas/libblas.so.3")
     libraries: tuple[tuple[str, str, Files, list[str]], ...] = (
         ("libopenblas", "libopenblas0-pthread", openblas, ["libgfortran5"]),
         ("blis", "libblis4-pthread", blis, []),
@@ -67,31 +66,29 @@ def make(root: Path, work: Path) -> Path:
     for name, debians, files, needs in libraries:
         channel.add(Package(name, version_of(debians), "pthreads_h0_0", depends=needs, files=files))
     channel.add(mkl(work))
-    variants: dict[str, tuple[list[str], Files]] = {
-        "openblas": (["libopenblas"], {"lib/libblas.so.3": Link("libopenblas.so.0")}),
-        "blis": (["blis"], {"lib/libblas.so.3": Link("libblis.so.4")}),
-        "mkl": (["mkl"], {"lib/libblas.so.3": Link("libmkl_rt.so.3")}),
-        "netlib": ([], reference),
-    }
-    lapacks: dict[str, Files] = {
-        "openblas": {"lib/liblapack.so.3": Link("libopenblas.so.0")},
-        "mkl": {"lib/liblapack.so.3": Link("libmkl_rt.so.3")},
-    }
-    for name, (needs, files) in variants.items():
-        features = None if name == "openblas" else f"blas_{name}"
-        build = f"10_h0_{name}"
-        first = Package("libblas", "3.11.0", build, 10, needs, track_features=features)
-        first.files = files
-        channel.add(first)
-        for part in ("libcblas", "liblapack"):
-            other = Package(part, "3.11.0", build, 10, [f"libblas 3.11.0 {build}"])
-            other.track_features = features
-            if part == "liblapack":
-                other.files = lapacks.get(name, lapack)
-                other.depends.append("libgfortran5")
-            channel.add(other)
+    add_variant(channel, "openblas", ["libopenblas"], "libopenblas.so.0", "libopenblas.so.0")
+    add_variant(channel, "mkl", ["mkl"], "libmkl_rt.so.3", "libmkl_rt.so.3")
+    add_variant(channel, "blis", ["blis"], "libblis.so.4", lapack)
+    add_variant(channel, "netlib", [], reference, lapack)
     channel.write()
     return root
+
+
+def add_variant(
+    channel: Channel, name: str, needs: list[str], blas: str | Path, lapack: str | Path
+) -> None:
+    """libblas, libcblas and liblapack of one implementation: files, or links beside themselves."""
+    features = None if name == "openblas" else f"blas_{name}"
+    build = f"10_h0_{name}"
+    libblas = Package("libblas", "3.11.0", build, 10, needs, track_features=features)
+    libblas.files["lib/libblas.so.3"] = Link(blas) if isinstance(blas, str) else blas
+    same = [f"libblas 3.11.0 {build}"]
+    libcblas = Package("libcblas", "3.11.0", build, 10, same, track_features=features)
+    needed = [*same, "libgfortran5"]
+    liblapack = Package("liblapack", "3.11.0", build, 10, needed, track_features=features)
+    liblapack.files["lib/liblapack.so.3"] = Link(lapack) if isinstance(lapack, str) else lapack
+    for package in (libblas, libcblas, liblapack):
+        channel.add(package)
 
 
 def numpy(work: Path) -> Package:

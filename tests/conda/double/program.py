@@ -21,11 +21,11 @@ def main(arguments: list[str]) -> int:
     given = parser().parse_args(arguments)
     command = given.command if given.command != "env" else f"env {given.env_command}"
     if command == "info":
-        from rattler.platform import Platform
+        from rattler.platform import Subdir
 
         # Snakemake sources <conda_prefix>/bin/activate.
         prefix = str(Path(__file__).resolve().parent)
-        platform = str(Platform.current())
+        platform = str(Subdir.current())
         print(json.dumps({"conda_prefix": prefix, "platform": platform, "conda_version": VERSION}))
     elif command == "config":
         print(json.dumps({"get": {"channel_priority": "strict"}}))
@@ -78,7 +78,7 @@ def read_environment(path: Path) -> dict[str, Any]:
 
 async def create(prefix: Path, document: dict[str, Any]) -> None:
     from rattler import Channel, Gateway, MatchSpec, VirtualPackage, solve
-    from rattler.platform import Platform
+    from rattler.platform import Subdir
 
     if document["channels"] != ["conda-forge"]:
         raise ValueError(f"the test double has conda-forge only, not {document['channels']}")
@@ -87,7 +87,7 @@ async def create(prefix: Path, document: dict[str, Any]) -> None:
         [Channel(os.environ["CONDA_DOUBLE_CHANNEL"])],
         specs,
         gateway=Gateway(cache_dir=cache() / "repodata"),
-        platforms=[Platform.current(), Platform("noarch")],
+        platforms=[Subdir.current(), Subdir("noarch")],
         virtual_packages=VirtualPackage.detect(),
     )
     await link(prefix, records)

@@ -14,22 +14,22 @@ from gemmgrid.measure.clock import clock
 from gemmgrid.measure.loop import Loop
 
 PAIRS = 5
-"""Pairs of batches compared where none is clear, …"""
+"""Pairs of batches compared where the first is not clear, …"""
 MOST_PAIRS = 20
-"""… and so many must fail before the test is repeated with longer batches, …"""
+"""… and so many where their median is too low, before longer batches are tried, …"""
 LONGER = 4
-"""… this many times as long: a busy machine fails some, a missing fence all."""
+"""… this many times as long: noise weighs less on them, and a missing fence shows as before."""
 CLEAR = (1.7, 2.4)
-"""One pair in this range settles it: the ratio of a lie is far from 2."""
-FETCHES = 10
-"""Times that work may seem left over before it is believed."""
+"""A first pair in this range settles it: the ratio of a lie is about 1."""
 RATIO_LOW = 1.4
-"""Below it, twice the work did not take about twice the time.
+"""A median below it: twice the work did not take about twice the time.
 
 The true ratio is 2 - f, f the share of a batch that is one fence; batches are 1 ms at least, so f
-stays under 0.1. The rest is room for noise: the best of the pairs must reach it. There is no upper
-bound: noise makes ratios large, and no lie does.
+stays under 0.1. The rest is room for noise. There is no upper bound: noise makes ratios large, and
+no lie does.
 """
+FETCHES = 10
+"""Times that work may seem left over before it is believed."""
 LEFTOVER = 0.3
 """A batch may leave this share of itself running behind its fence, of the fetch too, or 1 ms."""
 
@@ -40,27 +40,29 @@ def doubling(loop: Loop, inner: int, expires: Callable[[float], bool]) -> dict[s
     Returns {"ratio": the median ratio or None, "inner", "ok", "reason"}.
     """
     ratios = _ratios(loop, inner, expires)
-    if ratios and max(ratios) < RATIO_LOW and not expires(0.1):
+    if ratios and median(ratios) < RATIO_LOW and not expires(0.1):
         inner *= LONGER
         ratios = _ratios(loop, inner, expires) or ratios
     if not ratios:
         reason = "twice the work would not fit in the time budget"
         return {"ratio": None, "inner": inner, "ok": True, "reason": reason}
-    ratio, ok = median(ratios), max(ratios) >= RATIO_LOW
+    ratio = median(ratios)
+    ok = ratio >= RATIO_LOW
     why = None if ok else f"twice the work took only {ratio:.2f} times as long"
     return {"ratio": ratio, "inner": inner, "ok": ok, "reason": why}
 
 
 def _ratios(loop: Loop, inner: int, expires: Callable[[float], bool]) -> list[float]:
-    """Ratios of pairs, up to the first clear one."""
+    """Ratios of pairs: one if it is clear, otherwise enough for a median to be trusted."""
     ratios: list[float] = []
-    while len(ratios) < (PAIRS if max(ratios, default=0) >= RATIO_LOW else MOST_PAIRS):
+    while len(ratios) < PAIRS or (median(ratios) < RATIO_LOW and len(ratios) < MOST_PAIRS):
         single = loop.batch(inner)
         if expires(2 * single / 1e9):
             break
         double = loop.batch(2 * inner)
         ratios.append(double / max(single, 1))
-        if CLEAR[0] < ratios[-1] < CLEAR[1] or expires(3 * double / 1e9):
+        settled = len(ratios) == 1 and CLEAR[0] < ratios[0] < CLEAR[1]
+        if settled or expires(3 * double / 1e9):
             break
     return ratios
 

@@ -66,12 +66,12 @@ def report_what_is_there(*commands):
 onsuccess:
     # `-f` on one cell's file asks for no page, but the page should show the new run.
     if MEASURED and older_than(PAGE, STARTED):
-        report_what_is_there(reporting("all", "--out", PAGE))
+        report_what_is_there(reporting_now("all", "--out", PAGE))
         if Path(COMPLETE).exists():
-            report_what_is_there(reporting("gate", "--marker", COMPLETE))
+            report_what_is_there(reporting_now("gate", "--marker", COMPLETE))
 
 
 onerror:
     # A lost job blocks everything behind it: make the report of what is there.
     if MEASURED and older_than(PAGE, STARTED):
-        report_what_is_there(reporting("all", "--out", PAGE), reporting("summary"))
+        report_what_is_there(reporting_now("all", "--out", PAGE), reporting_now("summary"))

@@ -20,19 +20,17 @@ def hash_brought():
 BROUGHT = hash_brought()
 
 
-def reporting(what, *arguments):
-    """A command of the report wing; under --use-conda its environment's Python runs it."""
-    python = "python" if DEPLOY == "conda" else sys.executable
-    return [
-        "env",
-        f"PYTHONPATH={PACKAGE}",
-        python,
-        "-m",
-        "gemmgrid.report",
-        what,
-        *RESULTS,
-        *arguments,
-    ]
+def reporting(what, *arguments, python="python" if "conda" in METHODS else sys.executable):
+    """A command of the report wing; under --use-conda its environment is active in the job."""
+    ours = ["env", f"PYTHONPATH={PACKAGE}", python, "-s", "-m"]
+    return [*ours, "gemmgrid.report", what, *RESULTS, *arguments]
+
+
+def reporting_now(what, *arguments):
+    """The same outside a job, where no environment is active."""
+    made = Path(conda_prefix("report"), "bin/python") if "conda" in METHODS else None
+    python = str(made) if made and made.exists() else sys.executable
+    return reporting(what, *arguments, python=python)
 
 
 # Functions of `threads` are not tracked by Snakemake: another path is no reason to run again.
