@@ -37,10 +37,10 @@ STUDY: dict[str, Any] = {
 
 
 class Project:
-    """`run` starts Snakemake in it; `runs` reads what was recorded."""
+    """`run` starts Snakemake in it, of the Python `python`; `runs` reads what was recorded."""
 
     def __init__(self, folder: Path, channel: Path, cache: Path) -> None:
-        self.folder, self.channel = folder, channel
+        self.folder, self.python = folder, sys.executable
         folder.mkdir(parents=True)
         for part in PARTS:
             source = ROOT / part
@@ -82,7 +82,7 @@ class Project:
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run Snakemake on the tiny study; its standard error goes into stdout."""
-        command = [sys.executable, "-m", "snakemake", "--cores", "1", "--configfile", "study.yaml"]
+        command = [self.python, "-m", "snakemake", "--cores", "1", "--configfile", "study.yaml"]
         return subprocess.run(
             [*command, *arguments],
             cwd=self.folder,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from gemmgrid.plan.environments import uv
 from gemmgrid.plan.machines import local_target
 from gemmgrid.plan.registry import load_registry
 from tests.conda.channel.contents import KEPT, channel_of, downloaded
@@ -68,7 +68,7 @@ def project(environments: list[str], tmp_path_factory: pytest.TempPathFactory) -
     )
     project.study(QUICK)
     yield project
-    shutil.rmtree(folder)  # 3 GB, which pytest would keep
+    subprocess.Popen(["rm", "-rf", str(folder)])  # 5 GB, which pytest would keep
 
 
 Times = dict[str, tuple[float, float]]
@@ -142,11 +142,32 @@ def last_runs(project: Project, names: Iterable[str]) -> dict[str, dict[str, Any
     return runs
 
 
+@pytest.fixture(scope="module")
+def snakemake_alone(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Python with Snakemake and nothing else of ours, as a conda user may have it."""
+    lines = (ROOT / "requirements/run.txt").read_text().splitlines()
+    version = next(line for line in lines if line.startswith("snakemake=="))
+    place = tmp_path_factory.mktemp("snakemake")
+    python = str(place / "bin/python")
+    for arguments in (["venv", "--python", sys.executable], ["pip", "install", "--python", python]):
+        target = str(place) if arguments[0] == "venv" else version
+        command = [*uv.command(), *arguments, target]
+        subprocess.run(command, env=uv.environment(os.environ), check=True, capture_output=True)
+    return python
+
+
 def test_the_whole_default_grid_runs_with_conda(
-    project: Project, environments: list[str], by_conda: Times
+    project: Project, environments: list[str], by_conda: Times, snakemake_alone: str
 ) -> None:
-    """config/config.yaml's own grid, each cell sampled shortly, each backend in its environment."""
+    """config/config.yaml's own grid, each cell sampled shortly, each backend in its environment.
+
+    Under a Snakemake that has none of the report's packages: those are in an environment, too.
+    """
+    needed = "import importlib.util as u, sys; sys.exit(u.find_spec('seaborn') is not None)"
+    subprocess.run([snakemake_alone, "-c", needed], check=True)
+    project.python = snakemake_alone
     done = project.run("--use-conda", "--config", f"backends={','.join(environments)}")
+    project.python = sys.executable
     files = list(project.folder.glob(f"results/{MACHINE}/*/*.jsonl"))
     assert {file.parent.name for file in files} == set(environments), done.stdout
     runs = [json.loads(file.read_text().splitlines()[-1]) for file in files]

@@ -26,9 +26,8 @@ for entry in PLAN.backends.values():
             threads: workflow.cores or 1
             params:
                 spec=spec,
-                command=measure_command,
             shell:
-                RUN
+                supervise("cell", entry)
 
     else:
 
@@ -50,9 +49,8 @@ for entry in PLAN.backends.values():
             threads: workflow.cores or 1
             params:
                 spec=spec,
-                command=round_command,
             shell:
-                RUN
+                supervise("round", entry, " --round {wildcards.round:q}")
 
 
 if len(ROUNDS) > 1:

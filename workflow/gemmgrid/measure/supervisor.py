@@ -33,6 +33,8 @@ EVIDENCE_S = 30.0
 """Seconds that the untimed evidence process may take."""
 WORKING_SETS = 3
 """Memory a cell needs: its operands, a second set for the last check, and the library's buffers."""
+DEVICE_SETS = 2
+"""The same on a GPU: the operands, and a second set for the last check."""
 INTERPRETER_BYTES = 200 << 20
 """Memory of Python, NumPy and a library before any operand."""
 
@@ -154,6 +156,13 @@ class _Supervisor:
         if available is not None and needed > self.settings["memory_fraction"] * available:
             return "infeasible", (
                 f"needs about {needed / 1e9:.1f} GB of memory; {available / 1e9:.1f} GB are free "
+                f"and budget.memory_fraction allows {self.settings['memory_fraction']:.0%} of them"
+            )
+        card = self.where.gpu_memory_bytes
+        on_card = DEVICE_SETS * self.cell.operand_bytes
+        if card is not None and on_card > self.settings["memory_fraction"] * card:
+            return "infeasible", (
+                f"needs about {on_card / 1e9:.1f} GB on the GPU, which has {card / 1e9:.1f} GB, "
                 f"and budget.memory_fraction allows {self.settings['memory_fraction']:.0%} of them"
             )
         return None

@@ -39,6 +39,15 @@ class Whereabouts:
         }
 
     @property
+    def gpu_memory_bytes(self) -> int | None:
+        """Memory of the GPU that is used, where it has its own and the size is known."""
+        gpus = self.facts.get("gpus") or []
+        if self.gpu is None or self.gpu_index >= len(gpus):
+            return None
+        found: int | None = gpus[self.gpu_index].get("memory_bytes")
+        return found
+
+    @property
     def cache_bytes(self) -> int | None:
         """Size of the largest cache, in bytes."""
         caches = (self.facts.get("cpu") or {}).get("caches") or []

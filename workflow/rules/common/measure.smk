@@ -4,11 +4,6 @@ ROUNDS = range(1, PLAN.settings["rounds"] + 1)
 ROUND = len(PLAN.cells) + 1  # the span of priorities in one round
 PART = f"{STATE}/rounds/{{machine}}/{{backend}}/{{cell}}.{{round}}.json"
 LOG = f"{LOGS}/{{machine}}/{{backend}}/{{cell}}.log"
-# The site's PYTHONPATH goes on under another name, because the package's takes its place.
-RUN = (
-    'GEMMGRID_SITE_PYTHONPATH="${{PYTHONPATH-}}" '
-    "exec {params.command:q} --out {output:q} --log {log:q}"
-)
 
 
 def spec(wildcards):
@@ -16,12 +11,11 @@ def spec(wildcards):
     return planned(wildcards).spec
 
 
-@functools.cache
-def fixed_words(what, name):
-    """What is the same in the command of all of a backend's cells."""
-    backend = PLAN.backends[name]
+def supervise(what, backend, more=""):
+    """The shell text of a backend's jobs. It holds paths, and Snakemake does not track it: only
+    `spec` decides about measuring again. One text a backend, not one a job, keeps parsing fast."""
     deploy = "none" if backend.of_site else DEPLOY
-    return [
+    words = [
         *(*OURS, "gemmgrid.measure", what, "--study", STUDY),
         *("--deploy", deploy, "--environment", backend.environment),
         *("--python", interpreter(backend, DEPLOY, ROOT)),
@@ -29,21 +23,13 @@ def fixed_words(what, name):
         *(("--prefix", conda_prefix(backend.environment)) if deploy == "conda" else ()),
         *("--modules", *backend.modules),
     ]
-
-
-def command(what, wildcards):
-    """The supervisor's command for a cell; paths in it are no reason to measure again."""
-    cell = ("--machine", wildcards.machine, "--spec", planned(wildcards).spec)
-    return [*fixed_words(what, wildcards.backend), *cell]
-
-
-# Snakemake does not track a function of `threads`: only `spec` decides about measuring again.
-def measure_command(wildcards, threads):
-    return command("cell", wildcards)
-
-
-def round_command(wildcards, threads):
-    return [*command("round", wildcards), "--round", wildcards.round]
+    fixed = shlex.join(words).replace("{", "{{").replace("}", "}}")
+    # The site's PYTHONPATH goes on under another name, because the package's takes its place.
+    return (
+        f'GEMMGRID_SITE_PYTHONPATH="${{{{PYTHONPATH-}}}}" exec {fixed} '
+        "--machine {wildcards.machine:q} --spec {params.spec:q} --out {output:q} --log {log:q}"
+        f"{more}"
+    )
 
 
 def order(wildcards):
@@ -58,6 +44,7 @@ def order_in_round(wildcards):
     return (len(ROUNDS) - number) * ROUND + int(shuffled, 16) % ROUND
 
 
+# Snakemake does not track a function of `threads`.
 def gather_command(wildcards, threads):
     return [*OURS, "gemmgrid.measure", "gather"]
 
