@@ -54,6 +54,7 @@ def test_make_bench_measures_this_machine_and_says_where_the_report_is(clone):
     assert len(runs) > 20
     for (run,) in runs:
         assert run["status"] == "ok", (run["backend"], run["cell"]["name"], run["reason"])
+        assert Path(run["environment"]["prefix"]).name == run["backend"]
 
 
 def test_a_second_make_bench_does_nothing_but_say_so(clone):

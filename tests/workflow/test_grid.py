@@ -113,6 +113,21 @@ def test_a_deleted_cell_is_measured_again(project):
     assert measured(project.snakemake()) == 1
 
 
+def test_each_backend_runs_in_its_own_environment(project):
+    study = copy.deepcopy(TINY)
+    study["grid"][0] |= {"backends": ["cblas-openblas", "numpy-openblas"], "shapes": [24]}
+    project.configure(study)
+    assert measured(project.snakemake()) == 2
+    versions = {}
+    for backend in ("cblas-openblas", "numpy-openblas"):
+        (run,) = project.cells()[f"{backend}/gemm.float32.24x24x24.t1"]
+        assert run["status"] == "ok", run["reason"]
+        assert run["environment"]["name"] == backend
+        assert run["environment"]["prefix"] == str(project.folder / ".envs" / backend)
+        versions[backend] = run["library"]["version"]
+    assert len(set(versions.values())) == 2
+
+
 def test_inherited_variables_do_not_reach_the_measured_process(project):
     project.snakemake("-f", FILE, OPENBLAS_CORETYPE="Haswell", OPENBLAS_NUM_THREADS="7")
     run = project.cells()[f"numpy-openblas/{CELL}"][-1]

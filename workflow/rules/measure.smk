@@ -26,8 +26,9 @@ for entry in PLAN.backends.values():
             threads: workflow.cores or 1
             params:
                 spec=spec,
+                command=measure_command,
             shell:
-                supervise("cell", entry)
+                RUN
 
     else:
 
@@ -49,8 +50,9 @@ for entry in PLAN.backends.values():
             threads: workflow.cores or 1
             params:
                 spec=spec,
+                command=round_command,
             shell:
-                supervise("round", entry, " --round {wildcards.round:q}")
+                RUN_ROUND
 
 
 if len(ROUNDS) > 1:

@@ -11,9 +11,20 @@ def spec(wildcards):
     return planned(wildcards).spec
 
 
-def supervise(what, backend, more=""):
-    """The shell text of a backend's jobs. It holds paths, and Snakemake does not track it: only
-    `spec` decides about measuring again. One text a backend, not one a job, keeps parsing fast."""
+# One text for all rules: what depends on the backend comes through `params`, because Snakemake reads
+# a rule's shell text again when the job runs, when the loop that made the rules is over. The site's
+# PYTHONPATH goes on under another name, because the package's takes its place.
+RUN = (
+    'GEMMGRID_SITE_PYTHONPATH="${{PYTHONPATH-}}" exec {params.command} '
+    "--machine {wildcards.machine:q} --spec {params.spec:q} --out {output:q} --log {log:q}"
+)
+RUN_ROUND = f"{RUN} --round {{wildcards.round:q}}"
+
+
+@functools.cache
+def supervise(what, name):
+    """The part of a job's command that is the same for all cells of a backend, quoted."""
+    backend = PLAN.backends[name]
     deploy = "none" if backend.of_site else DEPLOY
     words = [
         *(*OURS, "gemmgrid.measure", what, "--study", STUDY),
@@ -23,13 +34,16 @@ def supervise(what, backend, more=""):
         *(("--prefix", conda_prefix(backend.environment)) if deploy == "conda" else ()),
         *("--modules", *backend.modules),
     ]
-    fixed = shlex.join(words).replace("{", "{{").replace("}", "}}")
-    # The site's PYTHONPATH goes on under another name, because the package's takes its place.
-    return (
-        f'GEMMGRID_SITE_PYTHONPATH="${{{{PYTHONPATH-}}}}" exec {fixed} '
-        "--machine {wildcards.machine:q} --spec {params.spec:q} --out {output:q} --log {log:q}"
-        f"{more}"
-    )
+    return shlex.join(words)
+
+
+# Snakemake does not track a function of `threads`: only `spec` decides about measuring again.
+def measure_command(wildcards, threads):
+    return supervise("cell", wildcards.backend)
+
+
+def round_command(wildcards, threads):
+    return supervise("round", wildcards.backend)
 
 
 def order(wildcards):
@@ -44,7 +58,6 @@ def order_in_round(wildcards):
     return (len(ROUNDS) - number) * ROUND + int(shuffled, 16) % ROUND
 
 
-# Snakemake does not track a function of `threads`.
 def gather_command(wildcards, threads):
     return [*OURS, "gemmgrid.measure", "gather"]
 
