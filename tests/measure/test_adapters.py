@@ -247,7 +247,8 @@ end = time.perf_counter() + 1.0
 while time.perf_counter() < end:
     exec(call.statement, call.names)
 spent = {task: count - before.get(task, 0) for task, count in ticks().items()}
-print(sum(count > 0.1 * sum(spent.values()) for count in spent.values()))
+# Threads that share a product burn about the same; the main thread, which waits, burns less.
+print(sum(count > 0.5 * max(spent.values()) for count in spent.values()))
 """
     assert int(run("jax-cpu", "-c", program)) == 1
 
