@@ -268,7 +268,7 @@ def test_machines_behind_slurm_are_asked_by_a_job(grid: Project) -> None:
     (grid.folder / "config/machines.yaml").write_text(yaml.safe_dump(machines))
     remote = ("--config", f"machines={MACHINE}")
     answer = grid.folder / f"results/.plan/now/{MACHINE}.json"
-    answer.unlink()
+    answer.unlink(missing_ok=True)
     early = grid.snakemake("refresh", *remote, code=1)
     assert "profiles/slurm stale" in early
     assert jobs(grid, "stale", *remote) == {"look": 1, "stale": 1}

@@ -29,9 +29,20 @@ def hold_folder():
     return held
 
 
+def refuse_slurm(jobs):
+    """Do not measure here what belongs to other machines."""
+    if jobs and PLAN.machines:
+        raise WorkflowError(
+            f"machines: {', '.join(PLAN.machines)} would be measured through SLURM, which this "
+            "version cannot do yet: here they would all be this machine. Leave the key out, measure "
+            "on each machine, and bring the folders under results/ together."
+        )
+
+
 onstart:
     HELD.append(hold_folder())
     jobs = [job for job in workflow.dag.needrun_jobs() if job.rule.name.startswith("measure_")]
+    refuse_slurm(jobs)
     MEASURED.extend(jobs)
     backends = [PLAN.backends[name] for name in {job.wildcards.backend for job in jobs}]
     if any(job.rule.name == "explain" for job in workflow.dag.needrun_jobs()):

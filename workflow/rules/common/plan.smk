@@ -110,12 +110,6 @@ try:
 except ConfigError as error:
     raise WorkflowError(str(error)) from None
 
-if PLAN.machines:
-    raise WorkflowError(
-        f"machines: {', '.join(PLAN.machines)} would be measured through SLURM, which this version "
-        "cannot do yet: here they would all be this machine. Leave the key out, measure on each "
-        "machine, and bring the folders under results/ together."
-    )
 logger.addFilter(advise)
 CELLS = {(cell.machine, cell.backend, cell.name): cell for cell in PLAN.cells}
 STARTED = time.time()
