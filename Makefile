@@ -14,12 +14,14 @@ SNAKEMAKE = .venv/bin/snakemake --cores $(CORES) $(if $(STUDY),--configfile conf
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup bench report stale bundle unpack doctor test test-blas lint benchmarks clean
+.PHONY: help setup bench slurm slurm-plan report stale bundle unpack doctor test test-blas lint benchmarks clean
 
 help: ## this list
 	@echo 'make bench                 measure this machine, print a table, write reports/index.html'
 	@echo 'make bench STUDY=exercise  another question: a file of config/studies'
 	@echo 'make bench DEPLOY=venv     environments by uv (default without conda), conda, or none'
+	@echo 'make slurm                 the machines of the study through SLURM (MACHINES=icelake,h200 STUDY=…)'
+	@echo 'make slurm-plan            what that would send where, and the node-hours at most'
 	@echo 'make report                tables and page from what lies under results/'
 	@echo 'make stale                 which results no longer describe this machine, and why'
 	@echo 'make bundle                one machine'"'"'s results in one file (MACHINE=… OUT=… IDENTIFY=1)'
@@ -49,6 +51,17 @@ setup: .venv/ready
 bench: setup
 	@$(SNAKEMAKE) $(DEPLOYING) $(ARGUMENTS) $(TARGETS)
 	@echo "The report: $(CURDIR)/reports/index.html"
+
+THROUGH_SLURM = .venv/bin/snakemake --profile profiles/slurm $(if $(STUDY),--configfile config/studies/$(STUDY).yaml) \
+	$(if $(filter conda,$(DEPLOY)),--use-conda) \
+	$(if $(or $(MACHINES),$(filter none,$(DEPLOY))),--config $(if $(MACHINES),machines=$(MACHINES)) $(if $(filter none,$(DEPLOY)),deploy=none))
+
+slurm: setup
+	@$(THROUGH_SLURM) $(ARGUMENTS)
+	@echo "The report: $(CURDIR)/reports/index.html"
+
+slurm-plan: setup
+	@$(THROUGH_SLURM) --dry-run $(ARGUMENTS)
 
 report: setup
 	@$(SNAKEMAKE) --config deploy=$(DEPLOY) $(ARGUMENTS) -- report

@@ -246,6 +246,31 @@ def test_paper_shows_the_light_theme_without_controls(opened: Browser) -> None:
     opened.devtools("Emulation.setEmulatedMedia", media="")
 
 
+@pytest.mark.parametrize("width", [375, 1200])
+def test_what_another_machine_ran_is_apart_and_loud(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    synthetic.write_cluster(tmp_path / "results")
+    page.write(collect(tmp_path / "results"), tmp_path / "index.html")
+    browser.resize(width, 800, mobile=width < 500)
+    browser.open((tmp_path / "index.html").as_uri())
+    assert "icelake~7f3a2c" in browser.find("#overview .alarm").text
+    assert browser.run("return document.documentElement.scrollWidth") <= width
+    choose(browser, "machine", "icelake")
+    assert "other-machine" not in " ".join(column(browser, "flags"))
+    choose(browser, "machine", "icelake~7f3a2c")
+    assert len(column(browser, "flags")) == 3
+    assert all("other-machine" in text for text in column(browser, "flags"))
+    browser.find("#cells .open").click()
+    details = browser.find("#cells tr.details").text
+    assert "node mil1, partition short, features milan, job 40123, shared" in details
+    assert "64 CPUs are promised, 2 may be used" in details
+    colour = "return getComputedStyle(document.querySelector(arguments[0])).backgroundColor"
+    badge = browser.run(colour, "#cells [data-flag=other-machine]")
+    assert badge == browser.run(colour, "#apart [data-status=crashed]")
+    assert badge != browser.run(colour, "#cells [data-flag=one-round]")
+
+
 def test_what_strangers_write_does_nothing(browser: Browser, tmp_path: Path) -> None:
     hostile_study(tmp_path / "results")
     page.write(collect(tmp_path / "results"), tmp_path / "index.html")

@@ -78,15 +78,18 @@ def test_vector_units(cpu, per_cycle):
         ("NVIDIA H200", "float32", "tf32", 494.7),
         ("NVIDIA H200", "bfloat16", None, 989.4),
         ("NVIDIA H100 80GB HBM3", "float64", None, 67),
-        ("NVIDIA H100 PCIe", "float16", None, 756),
+        ("NVIDIA H100 PCIe", "float16", None, 756.4),
         ("NVIDIA A100-SXM4-80GB", "complex128", None, 19.5),
         ("A100-PCIE-40GB", "float32", "tf32", 156),
         ("Tesla V100-SXM2-16GB", "float16", None, 125),
+        ("NVIDIA A100-PCIE-80GB", "bfloat16", None, 312),
         ("Tesla T4", "float32", None, 8.1),
-        ("NVIDIA L40S", "bfloat16", None, 362),
+        ("Tesla T4", "float64", None, 0.254),
+        ("NVIDIA L40S", "bfloat16", None, 366.4),
         ("NVIDIA GeForce RTX 4090", "float16", None, 165.2),
         ("NVIDIA B200", "bfloat16", None, 2250),
-        ("Apple M1 Max", "float32", None, 10.4),
+        ("NVIDIA B200", "float32", "tf32", 1125),
+        ("Apple M1 Max", "float32", None, 10.62),
     ],
 )
 def test_gpus(name, dtype, precision, tflops):
@@ -116,7 +119,7 @@ def test_what_the_hardware_lacks_has_a_reason():
 
 def test_a_mac_with_fewer_gpu_cores():
     assert peak(with_gpu("Apple M1", cores=7), "mps", "float32")["flops"] == pytest.approx(
-        7 / 8 * 2.6 * TERA
+        7 / 8 * 2.617 * TERA
     )
 
 
@@ -127,7 +130,15 @@ MEASURED = [
     ("NVIDIA A100-SXM4-80GB", "bfloat16", 271.2),
     ("NVIDIA A100-SXM4-80GB", "float16", 295),
     ("NVIDIA B200", "bfloat16", 1745),
+    ("NVIDIA H100 80GB HBM3", "bfloat16", 821.2),
+    ("NVIDIA GH200 480GB", "bfloat16", 852.5),
+    ("NVIDIA H100 NVL", "float32", 265.3),
     ("NVIDIA GeForce RTX 4090", "float16", 330),  # with float16 sums
+    ("NVIDIA GeForce RTX 4090", "float16", 168.4),  # these five are above the document's peak
+    ("NVIDIA GeForce RTX 4090", "float32", 85.65),
+    ("NVIDIA GeForce RTX 4090", "float64", 1.4965),
+    ("NVIDIA GeForce RTX 5090", "float32", 109.5),
+    ("NVIDIA GeForce RTX 5090", "float16", 328),
     ("Apple M4 Max", "float32", 13.3),
     ("Apple M3 Max", "float32", 11.4),
     ("Apple M5", "bfloat16", 7.6),
@@ -138,6 +149,39 @@ IMPOSSIBLE = [
     ("NVIDIA A100-SXM4-80GB", "float32", 80_000),  # pytorch/pytorch#93286
     ("NVIDIA Some New GPU", "float32", 80_000),
 ]
+
+
+UNITS = [
+    # name, SMs or GPU cores, clocks in MHz of vector units and of matrix units, and operations a
+    # clock and SM in float32, float64 and float16
+    ("Tesla V100-SXM2-16GB", 80, 1530, 1530, 128, 64, 1024),
+    ("Tesla V100-PCIE-16GB", 80, 1367, 1367, 128, 64, 1024),
+    ("Tesla T4", 40, 1590, 1590, 128, 4, 1024),
+    ("NVIDIA A100-SXM4-80GB", 108, 1410, 1410, 128, 128, 2048),
+    ("NVIDIA H100 80GB HBM3", 132, 1980, 1830, 256, 256, 4096),
+    ("NVIDIA H100 PCIe", 114, 1755, 1620, 256, 256, 4096),
+    ("NVIDIA H100 NVL", 132, 1785, 1545, 256, 256, 4096),
+    ("NVIDIA GH200 480GB", 132, 1980, 1830, 256, 256, 4096),
+    ("NVIDIA H200", 132, 1980, 1830, 256, 256, 4096),
+    ("NVIDIA L4", 58, 2040, 2040, 256, 4, 1024),
+    ("NVIDIA L40S", 142, 2520, 2520, 256, 4, 1024),
+    ("NVIDIA GeForce RTX 3090", 82, 1695, 1695, 256, 4, 512),
+    ("NVIDIA GeForce RTX 4090", 128, 2520, 2520, 256, 4, 512),
+    ("NVIDIA GeForce RTX 5090", 170, 2407, 2407, 256, 4, 512),
+    ("Apple M1", 8, 1278, 1278, 256, 0, 256),
+    ("Apple M1 Ultra", 64, 1296, 1296, 256, 0, 256),
+    ("Apple M2", 10, 1398, 1398, 256, 0, 256),
+]
+
+
+@pytest.mark.parametrize(("name", "units", "clock", "slow", "single", "double", "half"), UNITS)
+def test_a_row_is_units_times_clock(name, units, clock, slow, single, double, half):
+    row = gpu_peaks.lookup(name)
+    assert row.clock_mhz == slow
+    assert row.float32 == pytest.approx(units * single * clock / 1e6, rel=0.006)
+    assert (row.float64 or 0) == pytest.approx(units * double * clock / 1e6, rel=0.006)
+    assert row.float16 == pytest.approx(units * half * slow / 1e6, rel=0.006)
+    assert row.bfloat16 in (row.float16, None)
 
 
 @pytest.mark.parametrize(("name", "dtype", "tflops"), MEASURED)
@@ -212,10 +256,33 @@ def test_the_shortest_time():
         2 * 8192**3 / h200["limit"]
     )
     assert least_seconds(h200, 10**9, 4 * 10**9) == pytest.approx(
-        (4 * 10**9 - 50 * 10**6) / (4.8e12 * peaks.MARGIN)
+        (4 * 10**9 - 60 * 2**20) / (4.8e12 * peaks.OVER_CLOCK)
     )
     assert least_seconds({"limit": None}, 10, 10) is None
     assert least_seconds(peak({}, "cuda", "float32"), 10, 10) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "cache"), [("NVIDIA H200", 60), ("NVIDIA H100 NVL", 60), ("NVIDIA B200", 126)]
+)
+def test_what_the_cache_holds_need_not_be_fetched(name, cache):
+    limits = peak(with_gpu(name), "cuda", "float32")  # caches as torch reports them, in 2**20
+    assert least_seconds(limits, 10**6, cache * 2**20) == 10**6 / limits["limit"]
+    assert least_seconds(limits, 10**6, (cache + 100) * 2**20) == pytest.approx(
+        100 * 2**20 / (limits["bytes_per_s"] * peaks.OVER_CLOCK)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "gbps"),
+    [
+        ("NVIDIA GeForce RTX 4090", 1017.66),  # memory overclocked, krrishnarraj/clpeak#108
+        ("NVIDIA H100 NVL", 3601),
+    ],
+)
+def test_no_true_bandwidth_is_condemned(name, gbps):
+    limits = peak(with_gpu(name), "cuda", "float32")
+    assert least_seconds(limits, 10**9, 4 * 10**9) < 4e9 / (gbps * 1e9)
 
 
 def test_this_machine_cannot_reach_its_limit():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 
 from gemmgrid.plan import Plan, load
 from gemmgrid.plan import plan as plan_module
-from gemmgrid.plan.machines import Target
+from gemmgrid.plan.machines import Machine, Target
 
 ROOT = Path(__file__).resolve().parents[2]
 VENV_ENVIRONMENTS = (
@@ -45,9 +46,14 @@ class Project:
     def on(self, target: Target) -> Project:
         """Make this the machine that the plan finds itself on."""
 
-        def local_target(name: str = "auto") -> Target:
+        def local_target(name: str = "auto", entry: Machine | None = None) -> Target:
             named = target.name if name == "auto" else name
-            return Target(named, target.platform, target.cuda, target.cpus, target.cores)
+            return replace(
+                target,
+                name=named,
+                backends=entry.backends if entry else None,
+                threads=entry.threads if entry else None,
+            )
 
         self.monkeypatch.setattr(plan_module, "local_target", local_target)
         return self

@@ -6,7 +6,7 @@ import pytest
 
 from gemmgrid.plan import ConfigError
 from gemmgrid.plan.machines import Target
-from tests.plan.conftest import block
+from tests.plan.conftest import block, names
 
 ENTRIES = """
 icelake: {partition: cpu, constraint: icelake, cpus: 64, cores: 32, memory_mb: 64000}
@@ -91,6 +91,23 @@ def test_mistakes_in_the_machines_file(project, entry, text):
         project.plan({"grid": [block()]})
     assert str(caught.value).startswith("config/machines.yaml, line 1")
     assert text in str(caught.value)
+
+
+def test_inside_an_allocation_the_same_cells_are_planned_as_through_slurm(project):
+    (project.root / "config/machines.yaml").write_text(
+        "icelake: {cpus: 8, gres: 'gpu:a100:1', backends: [numpy-openblas], threads: [1, all]}"
+    )
+    grid = {"grid": [block(backends="auto", threads=4)]}
+    through = project.plan(grid, machines=["icelake"])
+    inside = project.plan(grid, machine="icelake")
+    assert (
+        names(inside) == names(through) == ["gemm.float32.64x64x64.t1", "gemm.float32.64x64x64.t8"]
+    )
+    assert {cell.machine for cell in inside.cells} == {"icelake"}
+    assert inside.machines == {}
+    promise = {"cpus": 8, "gpu": True, "platform": "linux-x86_64"}
+    assert inside.promises == through.promises == {"icelake": promise}
+    assert project.plan(grid).promises == {}
 
 
 def test_without_a_machines_file(project):

@@ -45,7 +45,13 @@ def entry(tmp_path: Path, n: int = 64, backend: str = "torch-cuda") -> Entry:
     return Entry("here", backend, cell, str(tmp_path / f"here/{backend}/{cell.name}.jsonl"))
 
 
-def record(one: Entry, status: str = "ok", day: int = 1, **context: Any) -> None:
+def record(
+    one: Entry,
+    status: str = "ok",
+    day: int = 1,
+    also: dict[str, Any] | None = None,
+    **context: Any,
+) -> None:
     parts = {"host": {k: v for k, v in HOST.items() if k != "id"}, "backend": BACKEND}
     parts["device"] = {k: v for k, v in GPU.items() if k != "id"}
     if one.backend != "torch-cuda":
@@ -67,7 +73,7 @@ def record(one: Entry, status: str = "ok", day: int = 1, **context: Any) -> None
         "settings": {"rounds": 1},
         "invocations": [],
     }
-    append(Path(one.path), run)
+    append(Path(one.path), run | (also or {}))
 
 
 def answer(**changed: Any) -> dict[str, Any]:
@@ -201,6 +207,49 @@ def test_the_latest_run_counts_not_the_last_good_one(tmp_path: Path) -> None:
     assert not found.stale and found.failed
     record(one, day=3, status="unsupported")
     assert not standing(one).failed
+
+
+STRANGE = {
+    "flags": ["other-machine"],
+    "promise": {"broken": ["64 CPUs are promised, 2 may be used"]},
+}
+
+
+def test_a_run_of_another_machine_does_not_count_and_the_one_before_does(tmp_path: Path) -> None:
+    one = entry(tmp_path)
+    record(one, day=1, device=GPU | {"driver": "570"})
+    record(one, day=2, also=STRANGE)
+    found = standing(one)
+    assert found.changes == (("device.driver", "570", "580.65.06"),)
+    assert found.stale and not found.missing
+    assert found.measured_at == "2026-11-01T12:00:06.000000Z"
+    assert found.elsewhere == "64 CPUs are promised, 2 may be used"
+    told = listing([found], "", "").splitlines()
+    assert told[-1] == ("1 cell run later on another machine: 64 CPUs are promised, 2 may be used")
+
+
+def test_a_cell_that_only_another_machine_ran_is_not_measured_on_this_one(tmp_path: Path) -> None:
+    cells = [entry(tmp_path, n) for n in (1, 2, 3)]
+    record(cells[0], also=STRANGE)
+    record(cells[1], status="crashed", also={"flags": ["other-machine"]})
+    record(cells[2])
+    latest = Latest()
+    stale.request("here", cells, load_registry(ROOT), "venv", tmp_path, latest)
+    found = stale.standings(cells, {"here": answer()}, latest)
+    assert [one.status for one in found] == ["missing", "missing", "ok"]
+    assert [one.elsewhere for one in found] == [
+        "64 CPUs are promised, 2 may be used",
+        "other hardware than machine.json describes",
+        None,
+    ]
+    assert [one.entry.cell.n for one in chosen(found, "missing", now=NOW)] == [1, 2]
+    assert chosen(found, "failed", now=NOW) == []
+    assert chosen(found, "stale", now=NOW) == []
+    assert listing(found, "", "").splitlines()[2:] == [
+        "2 cells without any run of this machine: refresh --config only=missing",
+        "1 cell run only on another machine: 64 CPUs are promised, 2 may be used",
+        "1 cell run only on another machine: other hardware than machine.json describes",
+    ]
 
 
 def test_a_damaged_last_line_is_passed_over(tmp_path: Path) -> None:

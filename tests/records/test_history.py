@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -115,6 +118,7 @@ def test_a_full_disk_leaves_the_history_as_it_was(tmp_path, monkeypatch):
 
 APPENDER = """
 import sys
+import threading
 from pathlib import Path
 from gemmgrid.records import history
 run = eval(sys.argv[2])
@@ -145,3 +149,61 @@ def test_a_kill_at_any_moment_loses_no_earlier_run(tmp_path):
         assert read.problems == []
         assert len(read.runs) >= len(said)
         path.unlink()
+
+
+def test_a_file_is_created_once(tmp_path):
+    path = tmp_path / "deep/machine.json"
+    assert history.create_atomically(path, b"first")
+    assert not history.create_atomically(path, b"second")
+    assert path.read_bytes() == b"first"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_of_many_who_create_a_file_one_does(tmp_path):
+    path = tmp_path / "machine.json"
+    start = threading.Barrier(8)
+
+    def create(number):
+        start.wait()
+        return history.create_atomically(path, str(number).encode() * 10_000)
+
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(create, range(8)))
+    assert made.count(True) == 1
+    assert path.read_bytes() == str(made.index(True)).encode() * 10_000
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_system_without_hard_links(tmp_path, monkeypatch):
+    def refused(self, target):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refused)
+    path = tmp_path / "machine.json"
+    assert history.create_atomically(path, b"first")
+    assert not history.create_atomically(path, b"second")
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("write", [history.write_atomically, history.create_atomically])
+def test_a_full_disk_leaves_no_half_file(tmp_path, monkeypatch, write):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write(tmp_path / "machine.json", b"content")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_writing_replaces_the_file_and_nothing_beside_it(tmp_path):
+    path = tmp_path / ("x" * 250 + ".json")  # with a suffix of its own, too long for a name
+    path.write_bytes(b"earlier")
+    reader = path.open("rb")
+    history.write_atomically(path, b"later")
+    assert (reader.read(), path.read_bytes()) == (b"earlier", b"later")
+    reader.close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert list(tmp_path.iterdir()) == [path]

@@ -130,6 +130,67 @@ def evidence(routine: str, kernel: str) -> dict[str, Any]:
     }
 
 
+def slurm(node: str = "ice1", **changed: Any) -> dict[str, Any]:
+    """A job's facts as its node records them."""
+    facts = {
+        "job_id": "40123",
+        "node": node,
+        "partition": "short",
+        "features": ["icelake", "avx512"],
+        "cluster": "toycluster",
+        "account": "physics",
+        "qos": "normal",
+        "exclusive": True,
+        "cpus_on_node": 64,
+        "cpus_allocated": 64,
+        "memory_mb": 4000,
+        "gres": None,
+        "restarts": 0,
+        "affinity": [0, 1],
+        "memory_limit_bytes": None,
+        "unknown": {"memory_limit_bytes": "no control group limits it"},
+    }
+    return facts | changed
+
+
+def stranger(cell: Cell, machine: str = "icelake", **fields: Any) -> dict[str, Any]:
+    """A run in the machine's folder that a node of another kind made."""
+    chosen = {
+        "flags": ["one-round", "other-machine"],
+        "host": {"id": "7f3a2c9b01de", "model": "Invented Milan", "cores": 64},
+        "slurm": slurm("mil1", features=["milan"], exclusive=False),
+        "promise": {
+            "cpus": 64,
+            "gpu": False,
+            "platform": "linux-x86_64",
+            "broken": ["64 CPUs are promised, 2 may be used"],
+        },
+    }
+    return run(cell, machine, **(chosen | fields))
+
+
+def write_cluster(results: Path) -> list[Cell]:
+    """Two machines behind SLURM; some of icelake's cells landed on a node that is no such machine.
+
+    Of icelake's five cells, the first three are measured on it, the second also on the other node
+    later; the fourth only there, and the fifth only crashed there.
+    """
+    cells = [gemm(n) for n in (64, 128, 256, 512, 1024)]
+    for machine, node in ((Machine("icelake", 2), "ice1"), (Machine("milan", 8, 140.0), "mil2")):
+        write_machine(results, machine)
+        for backend in ("numpy-openblas", "cblas-mkl"):
+            for index, cell in enumerate(cells if machine.name == "milan" else cells[:3]):
+                made = {"gflops": curve(machine, backend, cell), "seed": index}
+                job = slurm(node, features=[machine.name])
+                write_run(results, run(cell, machine.name, backend, slurm=job, **made))
+    write_run(results, stranger(cells[1], gflops=999.0, seed=7))
+    write_run(results, stranger(cells[3], gflops=998.0, seed=8))
+    crashed = {"status": "crashed", "reason": "the process died of SIGILL while sampling"}
+    write_run(results, stranger(cells[4], seed=9, **crashed))
+    write_plan(results, [("numpy-openblas", cell, "planned", None) for cell in cells], "icelake")
+    return cells
+
+
 def write_run(results: Path, document: dict[str, Any], cell: Cell | None = None) -> Path:
     """Add the run to its cell's file, as one more line; a second machine gets its folder."""
     name = cell.name if cell else document["cell"]["name"]

@@ -54,6 +54,7 @@ def test_both_dark_themes_are_one() -> None:
         ("bad", "bad-bg"),
         ("warn", "warn-bg"),
         ("ink", "warn-bg"),
+        ("ink", "bad-bg"),
         ("ink", "calm-bg"),
     ],
 )

@@ -33,6 +33,7 @@ def test_columns_and_types(written: Path) -> None:
     assert list(cells.columns) == list(tables.CELLS)
     assert {str(kind) for kind in cells.dtypes} <= {"string", "str", "Int64", "Float64"}
     runs = pd.read_parquet(written / "runs.parquet")
+    assert str(runs["exclusive"].dtype) == "boolean"
     assert list(runs.columns) == list(tables.RUNS)
     assert set(tables.CELLS) < set(tables.RUNS)
 

@@ -61,10 +61,16 @@ class Project:
     def command(self) -> list[str]:
         return [sys.executable, "-m", "snakemake", "--cores", "1"]
 
-    def snakemake(self, *arguments: str, code: int | None = 0, **variables: str) -> str:
+    def snakemake(
+        self,
+        *arguments: str,
+        code: int | None = 0,
+        command: list[str] | None = None,
+        **variables: str,
+    ) -> str:
         """Run Snakemake; what it printed, both streams together. `code` None: any exit code."""
         done = subprocess.run(
-            [*self.command, *arguments, "--configfile", str(self.study)],
+            [*(command or self.command), *arguments, "--configfile", str(self.study)],
             cwd=self.folder,
             env=environment(**variables),
             stdout=subprocess.PIPE,

@@ -3,9 +3,6 @@
 # has, so that two never overlap; how many threads a product uses is part of the cell.
 
 
-include: "common/measure.smk"
-
-
 for entry in PLAN.backends.values():
     if len(ROUNDS) == 1:
 
@@ -23,7 +20,7 @@ for entry in PLAN.backends.values():
                 conda_file(entry)
             envmodules:
                 *entry.modules,
-            threads: workflow.cores or 1
+            threads: ALL_CORES
             params:
                 spec=spec,
                 command=measure_command,
@@ -47,29 +44,9 @@ for entry in PLAN.backends.values():
                 conda_file(entry)
             envmodules:
                 *entry.modules,
-            threads: workflow.cores or 1
+            threads: ALL_CORES
             params:
                 spec=spec,
                 command=round_command,
             shell:
                 RUN_ROUND
-
-
-if len(ROUNDS) > 1:
-
-    rule gather:
-        input:
-            [PART.replace("{round}", str(number)) for number in ROUNDS],
-        output:
-            update("results/{machine}/{backend}/{cell}.jsonl"),
-        log:
-            LOG,
-        priority: len(ROUNDS) * ROUND
-        conda:
-            NO_ENVIRONMENT
-        threads: workflow.cores or 1
-        params:
-            spec=spec,
-            command=gather_command,
-        shell:
-            "exec {params.command:q} --out {output:q} --log {log:q} {input:q}"

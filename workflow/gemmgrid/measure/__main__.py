@@ -1,4 +1,5 @@
-"""The measured side's command: `cell` measures, `round` measures one round, `gather` joins rounds.
+"""The measured side's command: `cell` measures, `round` measures one round, `gather` joins rounds;
+`recover` appends what a SLURM campaign left behind, `lost` records what it lost.
 
 Always ends with exit code 0 and a run that says what happened, except when it is interrupted or
 the disk refuses the record: then nothing is recorded, and the earlier history is as it was.
@@ -8,13 +9,16 @@ from __future__ import annotations
 
 import argparse
 import errno
+import json
 import os
 import resource
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from gemmgrid.measure import kept, lost, promise, slurm
 from gemmgrid.measure import request as requests
 from gemmgrid.measure.gather import gather
 from gemmgrid.measure.lock import measuring
@@ -44,19 +48,20 @@ def main() -> int:
             raise Interrupted(1)
 
     try:
-        if arguments.what == "gather":
-            _append(arguments)
-        else:
+        if arguments.what in ("cell", "round"):
             with measuring(look):
                 _measure(arguments, look)
+        else:
+            {"gather": _append, "recover": _recover, "lost": _lose}[arguments.what](arguments)
     except Interrupted as interruption:
         return interruption.exit_code
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
             raise
         print(
-            f"{arguments.out}: the run could not be kept: {error.strerror}. Earlier runs are as "
-            "they were; make room or set the permissions right, and start again.",
+            f"{getattr(arguments, 'out', 'results')}: the run could not be kept: {error.strerror}. "
+            "Earlier runs are as they were; make room or set the permissions right, and start "
+            "again.",
             file=sys.stderr,
         )
         return 1
@@ -66,23 +71,62 @@ def main() -> int:
 def _measure(arguments: argparse.Namespace, look: Callable[[], None]) -> None:
     environment = _environment(arguments)
     request = requests.read_request(arguments.machine, arguments.spec, arguments.study, environment)
-    progress = Progress(arguments.study.with_name("progress.json"), arguments.log)
-    rounds = [arguments.round] if arguments.what == "round" else None
-    run = measure_cell(request, look, rounds)
-    folder = arguments.results / request.machine
-    if Whereabouts(run["device"]).write(folder):
-        run["flags"] = sorted({*run["flags"], "other-machine"})
-    if rounds:
-        history.write_atomically(arguments.out, history.dumps(run).encode())
-    else:
+    on_node = arguments.what == "round" and arguments.keep
+    counter = Path() if on_node else arguments.study.with_name("progress.json")
+    progress = Progress(counter, arguments.log)
+    if arguments.what == "cell":
+        run = _place(measure_cell(request, look), request, arguments.results)
         history.append(arguments.out, run)
-    progress.done(outcome_line(run))
+        progress.done(outcome_line(run))
+        return
+    earlier = kept.of_this_job(arguments.keep) if arguments.keep else None
+    run = earlier or _place(
+        measure_cell(request, look, [arguments.round]), request, arguments.results
+    )
+    if arguments.keep:
+        kept.put(arguments.keep, run)
+    history.write_atomically(arguments.out, history.dumps(run).encode())
+    # Whoever started the workflow counts what nodes have done when it arrives.
+    progress.say(outcome_line(run)) if on_node else progress.done(outcome_line(run))
+
+
+def _place(run: dict[str, Any], request: requests.Request, results: Path) -> dict[str, Any]:
+    """The run with where it was made: the SLURM job, and whether this is the machine it is for."""
+    here, folder = Whereabouts(run["device"]), results / request.machine
+    broken = promise.broken(request.promise, here.facts)
+    # A node that is not as promised must not become what its machine is known by.
+    stranger = here.stranger_to(folder) if broken else here.write(folder)
+    if stranger:
+        broken.append(stranger)
+    flags = {*run["flags"], *(["other-machine"] if broken else [])}
+    run["slurm"] = slurm.describe()
+    if run["slurm"] and run["slurm"]["exclusive"] is not None:
+        flags = flags - {"shared-node"} | (set() if run["slurm"]["exclusive"] else {"shared-node"})
+    run["promise"] = {**request.promise, "broken": broken} if request.promise else None
+    run["flags"] = sorted(flags)
+    return run
 
 
 def _append(arguments: argparse.Namespace) -> None:
     run = gather(arguments.parts)
-    history.append(arguments.out, run)
-    Progress(Path(), arguments.log).say(outcome_line(run))
+    kept.append_once(arguments.out, run)
+    if arguments.kept:
+        kept.forget(arguments.kept, [json.loads(path.read_text()) for path in arguments.parts])
+    progress = Progress(arguments.progress or Path(), arguments.log)
+    line = f"{run['machine']}  {outcome_line(run)}" if arguments.progress else outcome_line(run)
+    progress.tick(line) if arguments.progress else progress.say(line)
+
+
+def _recover(arguments: argparse.Namespace) -> None:
+    grown = kept.recover(arguments.kept, arguments.results)
+    if grown:
+        cells = "1 cell" if len(grown) == 1 else f"{len(grown)} cells"
+        print(f"gemmgrid: {cells} of allocations that did not end well are kept", file=sys.stderr)
+
+
+def _lose(arguments: argparse.Namespace) -> None:
+    for entry in json.loads(arguments.cells.read_text()):
+        lost.record(entry, arguments.study)
 
 
 def _environment(arguments: argparse.Namespace) -> requests.Environment:
@@ -112,10 +156,19 @@ def _arguments() -> argparse.Namespace:
         command.add_argument("--log", type=Path, help="file that keeps what is printed")
         if name == "round":
             command.add_argument("--round", type=int, required=True)
+            command.add_argument("--keep", type=Path, help="file that outlives a lost job")
     command = commands.add_parser("gather")
     command.add_argument("--out", type=Path, required=True)
     command.add_argument("--log", type=Path, help="file that keeps what is printed")
+    command.add_argument("--kept", type=Path, help="folder of the runs that jobs keep")
+    command.add_argument("--progress", type=Path, help="file that counts, as for cells")
     command.add_argument("parts", type=Path, nargs="+")
+    command = commands.add_parser("recover")
+    command.add_argument("--kept", type=Path, required=True)
+    command.add_argument("--results", type=Path, default=Path("results"))
+    command = commands.add_parser("lost")
+    command.add_argument("--study", type=Path, required=True)
+    command.add_argument("--cells", type=Path, required=True, help="JSON: see measure.lost")
     return parser.parse_args()
 
 

@@ -39,5 +39,31 @@ def gather(parts: list[Path]) -> dict[str, Any]:
     hosts = {part["host"]["id"] for part in runs}
     if len(hosts) > 1:
         run["flags"].append("other-machine")
-    conclude(run, Whereabouts(run["device"]).facts)
+    _join_places(run, runs)
+    # Rates are judged by the hardware that reached them; of other hardware, each part was already.
+    here = Whereabouts(run["device"])
+    conclude(run, here.facts if hosts == {here.host["id"]} else {})
+    judged = next((part for part in runs if part["status"] == "implausible"), None)
+    if judged and run["status"] == "ok":
+        run["status"], run["reason"] = judged["status"], judged["reason"]
     return run
+
+
+def _join_places(run: dict[str, Any], parts: list[dict[str, Any]]) -> None:
+    """The rounds of one run may be SLURM jobs of their own, on nodes of one kind."""
+    places = [part["slurm"] for part in parts if part.get("slurm")]
+    if places:
+        run["slurm"] = joined = {**places[0], "unknown": dict(places[0]["unknown"])}
+        for key in ("job_id", "node"):
+            names = dict.fromkeys(place[key] for place in places if place.get(key))
+            joined[key] = ", ".join(names) or None
+        # Alone on the node is only who was so in every round.
+        worst = min(places, key=lambda place: (False, None, True).index(place["exclusive"]))
+        joined["exclusive"] = worst["exclusive"]
+        joined["unknown"].pop("exclusive", None)
+        if "exclusive" in worst["unknown"]:
+            joined["unknown"]["exclusive"] = worst["unknown"]["exclusive"]
+    promises = [part["promise"] for part in parts if part.get("promise")]
+    if promises:
+        broken = dict.fromkeys(text for promise in promises for text in promise["broken"])
+        run["promise"] = {**promises[0], "broken": list(broken)}

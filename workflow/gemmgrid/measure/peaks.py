@@ -23,7 +23,8 @@ REAL = {"complex64": "float32", "complex128": "float64"}
 THREE_PRODUCTS = 4 / 3
 """A complex product needs three real ones (Karatsuba's way, the "3M" routines), counted as four."""
 OVER_CLOCK = 1.25
-"""Allowed above the document's clock where the card's own highest clock is not known."""
+"""Allowed above the document's clock where the card's own highest clock is not known, and above
+its memory bandwidth: boards' memory is overclocked too, and documents differ."""
 MARGIN = 1.05
 """Allowed on top for the clocks' and the timer's own error."""
 EMULATED_SINGLE = 3
@@ -104,7 +105,7 @@ def least_seconds(limits: Mapping[str, Any], flops: int, operand_bytes: int) -> 
         bounds.append(flops / limits["limit"])
     if limits.get("bytes_per_s") and limits.get("cache_bytes") is not None:
         fetched = operand_bytes - limits["cache_bytes"]
-        bounds.append(max(0, fetched) / (limits["bytes_per_s"] * MARGIN))
+        bounds.append(max(0, fetched) / (limits["bytes_per_s"] * OVER_CLOCK))
     return max(bounds, default=None)
 
 
@@ -181,7 +182,7 @@ def _gpu(gpu: Mapping[str, Any], real: str, wanted: str, verified: bool) -> dict
         reason,
     )
     found["bytes_per_s"] = row.gbps * 1e9
-    found["cache_bytes"] = row.cache_mb * 10**6 if row.cache_mb is not None else None
+    found["cache_bytes"] = row.cache_mb * 2**20 if row.cache_mb is not None else None
     return found
 
 

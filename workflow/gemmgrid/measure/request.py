@@ -43,6 +43,8 @@ class Request:
     order: int | None
     tool: dict[str, Any]
     environment: Environment
+    promise: dict[str, Any] | None = None
+    """What config/machines.yaml says of the machine; None where it is no entry there."""
 
     @property
     def backend(self) -> str:
@@ -70,6 +72,7 @@ def read_request(machine: str, spec_text: str, study: Path, environment: Environ
         order=document["orders"].get(f"{machine}/{spec['backend']}/{cell.name}"),
         tool=document["tool"],
         environment=environment,
+        promise=document.get("promises", {}).get(machine),
     )
 
 

@@ -49,6 +49,55 @@ def measure_cell(
     return _Supervisor(request, look).run(rounds)
 
 
+def blank(
+    request: Request,
+    context: dict[str, Any],
+    variables: dict[str, str],
+    dropped: dict[str, str],
+) -> dict[str, Any]:
+    """A run before anything is measured: lost, and nothing known of where."""
+    environment, started = request.environment, now()
+    return {
+        "schema": SCHEMA_VERSION,
+        "id": new_id(started),
+        "tool": request.tool,
+        "started_at": started,
+        "ended_at": None,
+        "machine": request.machine,
+        "backend": request.backend,
+        "adapter": request.spec["adapter"],
+        "device": request.spec["device"],
+        "cell": request.cell.to_json(),
+        "status": "lost",
+        "reason": None,
+        "flags": [],
+        "failure": None,
+        "host": {"id": None},
+        "gpu": None,
+        "slurm": None,
+        "promise": None,
+        "context": context,
+        "environment": {
+            "deploy": environment.deploy,
+            "name": environment.name,
+            "prefix": environment.prefix,
+            "python": None,
+            "packages": environment.packages,
+            "lock_hash": environment.lock_hash,
+            "variables": variables,
+            "dropped_variables": dropped,
+        },
+        "expression": None,
+        "library": None,
+        "settings": request.settings,
+        "order": request.order,
+        "invocations": [],
+        "conditions": {"before": None, "after": None},
+        "evidence": None,
+        "unknown": {},
+    }
+
+
 class _Supervisor:
     def __init__(self, request: Request, look: Callable[[], None]) -> None:
         self.request, self.look = request, look
@@ -90,45 +139,8 @@ class _Supervisor:
         return run
 
     def _blank(self) -> dict[str, Any]:
-        request, started = self.request, now()
-        environment = request.environment
-        return {
-            "schema": SCHEMA_VERSION,
-            "id": new_id(started),
-            "tool": request.tool,
-            "started_at": started,
-            "ended_at": None,
-            "machine": request.machine,
-            "backend": request.backend,
-            "adapter": request.spec["adapter"],
-            "device": self.device,
-            "cell": self.cell.to_json(),
-            "status": "lost",
-            "reason": None,
-            "flags": [],
-            "failure": None,
-            "host": self.where.host,
-            "gpu": self.where.gpu,
-            "context": self._context(None),
-            "environment": {
-                "deploy": environment.deploy,
-                "name": environment.name,
-                "prefix": environment.prefix,
-                "python": None,
-                "packages": environment.packages,
-                "lock_hash": environment.lock_hash,
-                "variables": self.variables,
-                "dropped_variables": self.dropped,
-            },
-            "expression": None,
-            "library": None,
-            "settings": self.settings,
-            "order": request.order,
-            "invocations": [],
-            "conditions": {"before": None, "after": None},
-            "evidence": None,
-            "unknown": {},
-        }
+        run = blank(self.request, self._context(None), self.variables, self.dropped)
+        return {**run, "host": self.where.host, "gpu": self.where.gpu}
 
     def _context(self, identity: dict[str, Any] | None) -> dict[str, Any]:
         """Host, device and backend, each with its hash; `identity` tells what a process loaded."""

@@ -8,8 +8,9 @@ from typing import Any
 
 from gemmgrid.measure import context, gpu, machine
 from gemmgrid.records.context import digest, known
-from gemmgrid.records.history import write_atomically
+from gemmgrid.records.history import create_atomically, write_atomically
 
+MACHINE_FILE = "machine.json"
 VOLATILE = ("recorded_at",)
 
 
@@ -53,30 +54,46 @@ class Whereabouts:
         caches = (self.facts.get("cpu") or {}).get("caches") or []
         return max((cache["size_bytes"] or 0 for cache in caches), default=0) or None
 
+    def stranger_to(self, folder: Path) -> str | None:
+        """Why runs made here do not belong to the machine that `folder` is for; None if they do.
+
+        Its machine.json describes other hardware, or cannot be read. Without one, they do.
+        """
+        path = folder / MACHINE_FILE
+        try:
+            earlier = json.loads(path.read_text())
+            there = machine.identity(earlier)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            return f"{path} cannot be read: {error}"
+        gpu_id = self.gpu["id"] if self.gpu else None
+        if there["host_id"] == self.host["id"] and not (
+            gpu_id and there["gpu_id"] and gpu_id != there["gpu_id"]
+        ):
+            return None
+        return f"this is other hardware than {path} describes"
+
     def write(self, folder: Path) -> str | None:
         """Keep machine.json in the machine's results folder up to date.
 
         Returns why the runs do not belong together when the folder holds another machine's facts;
         that file is then left alone.
         """
-        path = folder / "machine.json"
-        try:
+        path = folder / MACHINE_FILE
+        content = (json.dumps(self.facts, indent=1) + "\n").encode()
+        if not path.exists() and create_atomically(path, content):
+            return None
+        problem = self.stranger_to(folder)
+        if problem is None:
             earlier = json.loads(path.read_text())
-            if machine.identity(earlier)["host_id"] != self.host["id"]:
-                return f"{path} describes another machine than this one"
-            same = all(
-                earlier.get(key) == value
+            if any(
+                earlier.get(key) != value
                 for key, value in self.facts.items()
                 if key not in VOLATILE
-            )
-            if same:
-                return None
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            return f"{path} cannot be read: {error}"
-        write_atomically(path, (json.dumps(self.facts, indent=1) + "\n").encode())
-        return None
+            ):
+                write_atomically(path, content)
+        return problem
 
 
 def _visible_gpu(device: str) -> int:

@@ -30,10 +30,20 @@ class Machine:
     cores: int | None
     memory_mb: int | None
     runtime_min: int | None
+    cells_per_allocation: int | None
     exclusive: bool
     platform: str
     backends: tuple[str, ...] | None
     threads: tuple[int | str, ...] | None
+
+    @property
+    def gpu(self) -> bool:
+        return self.gres is not None and "gpu" in self.gres.casefold()
+
+    @property
+    def promise(self) -> dict[str, Any]:
+        """What a node of this machine must be; the job that runs there compares."""
+        return {"cpus": self.cpus, "gpu": self.gpu, "platform": self.platform}
 
 
 @dataclass(frozen=True)
@@ -78,14 +88,20 @@ class Target:
         return [*(1 << power for power in range((every - 1).bit_length())), every]
 
 
-def local_target(name: str = "auto") -> Target:
-    """The machine this runs on, under the name given or, for `auto`, under its own."""
+def local_target(name: str = "auto", entry: Machine | None = None) -> Target:
+    """The machine this runs on, under the name given or, for `auto`, under its own.
+
+    entry   what config/machines.yaml says under that name: inside an allocation of that machine
+            the same cells are planned as through SLURM
+    """
     return Target(
         name=hardware.machine_name() if name == "auto" else name,
         platform=hardware.platform_name(),
         cuda=hardware.has_cuda(),
         cpus=cpus.usable(),
         cores=cpus.usable_cores(),
+        backends=entry.backends if entry else None,
+        threads=entry.threads if entry else None,
     )
 
 
@@ -94,7 +110,7 @@ def remote_target(machine: Machine) -> Target:
     return Target(
         name=machine.name,
         platform=machine.platform,
-        cuda=machine.gres is not None and "gpu" in machine.gres.casefold(),
+        cuda=machine.gpu,
         cpus=machine.cpus,
         cores=machine.cores,
         local=False,
@@ -143,7 +159,7 @@ def _machine(name: str, entry: Mapping[str, Any]) -> Machine:
         key: full.get(key)
         for key in (
             *("partition", "constraint", "gres", "account", "qos"),
-            *("cpus", "cores", "memory_mb", "runtime_min"),
+            *("cpus", "cores", "memory_mb", "runtime_min", "cells_per_allocation"),
         )
     }
     return Machine(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,8 @@ class Plan:
     """A study made concrete. `backends` and `machines` hold those that planned cells use.
 
     `machine` is this machine's name, or the names of several behind SLURM joined by `+`.
-    `machines` is empty when everything is measured here.
+    `machines` is empty when everything is measured here. `promises` says by machine what the entry
+    of config/machines.yaml promises, where there is one.
     """
 
     study: str
@@ -52,6 +53,7 @@ class Plan:
     cells: list[PlannedCell]
     skipped: list[SkippedCell]
     registry: dict[str, Backend]
+    promises: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @cached_property
     def digest(self) -> str:
@@ -73,6 +75,7 @@ class Plan:
             "study": self.study,
             "machine": self.machine,
             "deploy": self.deploy,
+            "machines": list(self.machines),
             "seed": self.seed,
             "settings": self.settings,
             "configfiles": list(configfiles),
@@ -117,7 +120,7 @@ def load(
     check_backends(known, registry, root)
     study = read_study(config, root, files, registry, known)
     targets = [remote_target(known[name]) for name in study.machines]
-    targets = targets or [local_target(study.machine)]
+    targets = targets or [local_target(study.machine, known.get(study.machine))]
     planned, skipped = expand(study, targets, registry, availability)
     if not planned:
         raise ConfigError([_nothing_left(study, targets, skipped, availability, registry)])
@@ -133,6 +136,7 @@ def load(
         cells=planned,
         skipped=skipped,
         registry=registry,
+        promises={one.name: known[one.name].promise for one in targets if one.name in known},
     )
 
 

@@ -122,9 +122,15 @@ def _beside(standings: Sequence[Standing]) -> Iterator[str]:
     if missing or failed:
         yield ""
     if missing:
-        yield f"{_cells(missing)} without any run: refresh --config only=missing"
+        made = " of this machine" if any(one.elsewhere and one.missing for one in standings) else ""
+        yield f"{_cells(missing)} without any run{made}: refresh --config only=missing"
     if failed:
         yield f"{_cells(failed)} whose latest run failed: refresh --config only=failed"
+    for reason in dict.fromkeys(one.elsewhere for one in standings if one.elsewhere):
+        members = [one for one in standings if one.elsewhere == reason]
+        for alone, when in ((True, "only"), (False, "later")):
+            if count := sum(one.missing is alone for one in members):
+                yield f"{_cells(count)} run {when} on another machine: {reason}"
     for reason in dict.fromkeys(text for one in standings for text in one.unknown):
         backends = sorted({one.entry.backend for one in standings if reason in one.unknown})
         yield f"packages and BLAS of {', '.join(backends)} not compared: {reason}"

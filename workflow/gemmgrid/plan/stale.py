@@ -10,18 +10,20 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from gemmgrid.plan.environments import VENVS, interpreter
 from gemmgrid.plan.registry import Backend
-from gemmgrid.records import context, history
+from gemmgrid.records import context
 from gemmgrid.records.cell import Cell
+from gemmgrid.records.elsewhere import broken, latest_own
 from gemmgrid.records.run import SETTLED
 
 MISSING = "missing"
+OTHER_HARDWARE = "other hardware than machine.json describes"
 NO_RUN_S = 5.0
 """Seconds that a cell without any run is taken to need."""
 
@@ -43,8 +45,9 @@ class Entry:
 class Standing:
     """Where one cell stands: its latest run, and what has changed since.
 
-    seconds: what the run took, so about what another one will take; unknown: what could not be
-    compared because it is not known now.
+    Only a run that the machine itself made counts. seconds: what it took, so about what another
+    one will take; unknown: what could not be compared because it is not known now; elsewhere: why
+    a newer run in the cell's file, made on another machine, does not count.
     """
 
     entry: Entry
@@ -53,6 +56,7 @@ class Standing:
     seconds: float = NO_RUN_S
     changes: tuple[Change, ...] = ()
     unknown: tuple[str, ...] = ()
+    elsewhere: str | None = None
 
     @property
     def stale(self) -> bool:
@@ -76,13 +80,19 @@ class Standing:
 
 @dataclass
 class Latest:
-    """The latest runs of cells, read once."""
+    """The latest runs of cells that count for their machines, read once.
+
+    elsewhere: by path, why a newer run does not count, where there is one.
+    """
 
     runs: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+    elsewhere: dict[str, str] = field(default_factory=dict)
 
     def __getitem__(self, path: str) -> dict[str, Any] | None:
         if path not in self.runs:
-            run = history.latest(Path(path))
+            run, newer = latest_own(Path(path))
+            if newer:
+                self.elsewhere[path] = "; ".join(broken(newer)) or OTHER_HARDWARE
             # Samples are most of a run, and nothing here looks at them.
             self.runs[path] = _without_samples(run) if run else None
         return self.runs[path]
@@ -123,7 +133,13 @@ def standings(
     entries: Iterable[Entry], now: Mapping[str, Mapping[str, Any]], latest: Latest
 ) -> list[Standing]:
     """Where each cell stands; `now` is the answer of `gemmgrid.measure.now` by machine."""
-    return [_standing(entry, now[entry.machine], latest[entry.path]) for entry in entries]
+    return [
+        replace(
+            _standing(entry, now[entry.machine], latest[entry.path]),
+            elsewhere=latest.elsewhere.get(entry.path),
+        )
+        for entry in entries
+    ]
 
 
 def today(

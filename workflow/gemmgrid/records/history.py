@@ -6,7 +6,8 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,15 +115,36 @@ def dumps_readable(document: Any) -> str:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace the file's content in one step, synced to the disk before it becomes visible."""
+    with _beside(path, content) as beside:
+        beside.replace(path)
+
+
+def create_atomically(path: Path, content: bytes) -> bool:
+    """The same for a file that must not be there yet; False, with nothing done, where it is."""
+    with _beside(path, content) as beside:
+        try:
+            path.hardlink_to(beside)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without hard links
+            if path.exists():
+                return False
+            beside.replace(path)
+        return True
+
+
+@contextmanager
+def _beside(path: Path, content: bytes) -> Iterator[Path]:
+    """The content in a finished file of another name in the same folder, gone afterwards."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:200]}.", suffix=".new")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:200]}.", suffix=".new")
+    beside = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(beside).chmod(0o644)
-        Path(beside).replace(path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
+        beside.chmod(0o644)
+        yield beside
+    finally:
+        beside.unlink(missing_ok=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gemmgrid.records import history
-from gemmgrid.report import plan_file
+from gemmgrid.report import apart, plan_file
+from gemmgrid.report.apart import Apart
 from gemmgrid.report.fields import clean
 from gemmgrid.report.plan_file import Key, Planned, PlanView
 from gemmgrid.report.rows import MISSING, RATES, Row, cell_values, from_run, standing
@@ -22,7 +23,8 @@ class Collection:
     machines: machine.json's content by machine (None where there is none that can be read);
     runs: a row a run, each cell's history oldest first; cells: a row a cell, its latest run (with
     the last good one's figures where it failed) or why it has none; planned: the keys of the
-    current study's cells, in the plan's order.
+    current study's cells, in the plan's order; apart: what other machines left in a machine's
+    folder, which is in neither runs nor cells.
     """
 
     results: Path
@@ -31,7 +33,18 @@ class Collection:
     runs: list[Row] = field(default_factory=list)
     cells: list[Row] = field(default_factory=list)
     planned: list[Key] = field(default_factory=list)
+    apart: list[Apart] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def all_cells(self) -> list[Row]:
+        """The cells with those that stand apart: for lists, never for a comparison."""
+        return [*self.cells, *(row for one in self.apart for row in one.cells)]
+
+    @property
+    def all_runs(self) -> list[Row]:
+        """The runs with those that stand apart: for lists, never for a comparison."""
+        return [*self.runs, *(row for one in self.apart for row in one.runs)]
 
 
 def collect(results: Path) -> Collection:
@@ -42,11 +55,15 @@ def collect(results: Path) -> Collection:
     for machine in found.machines:
         collection.machines[machine] = _machine(collection, results / machine / MACHINE_FILE)
     latest: dict[Key, Row] = {}
+    others: list[Row] = []
     for file in found.cells:
-        rows = _history(collection, file)
+        found_rows = _history(collection, file)
+        rows = [row for row in found_rows if row["apart_from"] is None]
+        others += [row for row in found_rows if row["apart_from"] is not None]
         collection.runs += rows
         if rows:
             latest[rows[-1].key] = standing(rows)
+    collection.apart = apart.gather(others)
     if plan:
         _add_planned(collection, plan, latest)
     collection.cells = [latest[key] for key in sorted(latest)]
@@ -101,13 +118,23 @@ def _add_planned(collection: Collection, plan: PlanView, latest: dict[Key, Row])
     """Rows for the planned cells that have no run, and the plan's own problems."""
     file = (collection.results / plan_file.PLAN_FILE).as_posix()
     collection.problems += [Problem(file, line, clean(text)) for line, text in plan.problems]
+    elsewhere: dict[Key, list[Row]] = {}
+    for one in collection.apart:
+        for cell in one.cells:
+            key = (one.machine, cell["backend"], cell["cell"])
+            elsewhere.setdefault(key, []).append(cell)
     for planned in plan.cells:
         collection.planned.append(planned.key)
         row = latest.get(planned.key)
         if row is None:
-            latest[planned.key] = _without_run(collection.results, planned, plan)
+            latest[planned.key] = row = _without_run(collection.results, planned, plan)
+            if row["status"] == MISSING and (made := elsewhere.get(planned.key)):
+                row.values["reason"] = apart.missing_reason(made)
         elif row["retry"]:
             row.values["retry"] = plan.retry(row["path"], row.deploy)
+        for other in elsewhere.get(planned.key, []):
+            if other["retry"]:
+                other.values["retry"] = plan.retry(other["path"], other.deploy)
 
 
 def _without_run(results: Path, planned: Planned, plan: PlanView) -> Row:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 
 from gemmgrid.records.run import SETTLED
 from gemmgrid.report.collect import Collection
@@ -22,6 +23,15 @@ class Coverage:
     def incomplete(self) -> list[Row]:
         """The cells that another try could still settle."""
         return [row for row in self.rows if row["status"] not in SETTLED]
+
+    @cached_property
+    def several_machines(self) -> bool:
+        return len({row["machine"] for row in self.rows}) > 1
+
+    def place(self, row: Row) -> str:
+        """The row's backend, with its machine where the study has several."""
+        machine = f"{row['machine']}/" if self.several_machines else ""
+        return f"{machine}{row['backend']}"
 
     @property
     def measured(self) -> int:

@@ -70,6 +70,14 @@ class Fields:
             return None
         return None if value is None else int(value)
 
+    def truth(self, path: str) -> bool | None:
+        value = self._get(path)
+        if isinstance(value, bool):
+            return value
+        if value is not None:
+            self._wrong(path, value, "true or false")
+        return None
+
     def texts(self, path: str) -> list[str]:
         """A list's texts; what is no text is left out and noted."""
         found = []

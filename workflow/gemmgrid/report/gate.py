@@ -43,7 +43,8 @@ def incomplete_lines(found: Coverage, width: int = 100) -> list[str]:
     """One line a status that is not settled: how many cells, and the first of them."""
     by_status: dict[str, list[str]] = {}
     for row in found.incomplete:
-        by_status.setdefault(row["status"], []).append(f"{row['backend']}/{row['cell']}")
+        name = f"{found.place(row)}/{row['cell']}"
+        by_status.setdefault(row["status"], []).append(name)
     lines = []
     for status, names in sorted(by_status.items()):
         rest = f" and {len(names) - 1} more" if len(names) > 1 else ""

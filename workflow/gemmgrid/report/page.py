@@ -66,7 +66,8 @@ def header(view: View) -> dict[str, Any]:
     plan = view.collection.plan
     return {
         "study": plan.study if plan else None,
-        "machine": plan.machine if plan else None,
+        # A study for several machines names them with + between.
+        "machine": listed(plan.machine.split("+")) if plan and plan.machine else None,
         "counts": view.coverage.counts,
         "planned": len(view.coverage.rows),
         "failed": sum(row["status"] != MISSING for row in view.coverage.incomplete),
@@ -77,6 +78,7 @@ def header(view: View) -> dict[str, Any]:
         "first": times[0] if times else None,
         "last": times[-1] if times else None,
         "machines": sorted({row["machine"] for row in view.cells}),
+        "apart": view.collection.apart,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from gemmgrid.records.cell import Cell
@@ -41,19 +41,25 @@ class Planned:
 
 @dataclass
 class PlanView:
-    """The current study: its name, the machine it is for, and its cells in the plan's order."""
+    """The current study: its name, the machine it is for, and its cells in the plan's order.
+
+    machines: those that are reached through SLURM.
+    """
 
     study: str | None = None
     machine: str | None = None
     deploy: str | None = None
     created_at: str | None = None
     configfiles: list[str] = field(default_factory=list)
+    machines: list[str] = field(default_factory=list)
     cells: list[Planned] = field(default_factory=list)
     problems: list[tuple[int | None, str]] = field(default_factory=list)
 
     def retry(self, path: str, deploy: str | None = None) -> str:
         """The command for a cell of this plan; deploy: how its run was deployed, if it says so."""
-        return command(path, deploy or self.deploy, self.configfiles)
+        machine = PurePath(path).parts[-3]
+        through_slurm = machine if machine in self.machines else None
+        return command(path, deploy or self.deploy, self.configfiles, through_slurm)
 
 
 def read(results: Path) -> PlanView | None:
@@ -89,7 +95,7 @@ def _read_header(plan: PlanView, document: Any) -> None:
     fields = Fields(document)
     plan.study, plan.machine = fields.text("study"), fields.text("machine")
     plan.deploy, plan.created_at = fields.text("deploy"), fields.text("created_at")
-    plan.configfiles = fields.texts("configfiles")
+    plan.configfiles, plan.machines = fields.texts("configfiles"), fields.texts("machines")
     plan.problems += [(1, problem) for problem in fields.problems]
 
 

@@ -13,13 +13,18 @@ def deployment(deploy: str | None) -> tuple[str, list[str]]:
     return " --use-conda" if deploy == "conda" else "", ["deploy=none"] * (deploy == "none")
 
 
-def command(path: str, deploy: str | None, configfiles: Sequence[str] = ()) -> str:
+def command(
+    path: str, deploy: str | None, configfiles: Sequence[str] = (), machine: str | None = None
+) -> str:
     """What to type in the project's folder to measure the cell whose file is `path` again.
 
-    deploy: conda, none or venv (the default); configfiles: those of the study that plans the cell.
+    deploy: conda, none or venv (the default); configfiles: those of the study that plans the cell;
+    machine: its name in config/machines.yaml where it is reached through SLURM.
     """
     named = " ".join(quote(file) for file in configfiles if file != DEFAULT_CONFIG)
     study = f" --configfile {named}" if named else ""
     flags, words = deployment(deploy)
+    where = " --profile profiles/slurm" if machine else " --cores 1"
+    words += [f"machines={machine}"] if machine else []
     config = f" --config {' '.join(words)}" if words else ""
-    return f"snakemake --cores 1{study}{flags}{config} -f {quote(path)}"
+    return f"snakemake{where}{study}{flags}{config} -f {quote(path)}"

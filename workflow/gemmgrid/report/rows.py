@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from gemmgrid.records import context
 from gemmgrid.records.cell import Cell
-from gemmgrid.report import evidence, statistics
+from gemmgrid.report import elsewhere, evidence, slurm, statistics
 from gemmgrid.report.evidence import Evidence
 from gemmgrid.report.fields import Fields, clean_lines
 from gemmgrid.report.hardware import peak_gflops
 from gemmgrid.report.retry import command
 from gemmgrid.report.scan import CellFile
+from gemmgrid.report.slurm import Slurm
 
 RATES = ("gflops", "gflops_low", "gflops_high", "median_s", "spread_low", "spread_high")
 MISSING = "missing"
@@ -37,7 +38,8 @@ class Row:
 
     values: the columns of the table; medians_s: seconds per call, one median an invocation (empty
     unless ok); context: host, device and backend, as records.context compares them; stderr: the
-    end of what a failed process wrote.
+    end of what a failed process wrote; slurm: None outside SLURM; differences: why the run stands
+    apart from its machine's, a sentence each.
     """
 
     values: dict[str, Any]
@@ -46,6 +48,8 @@ class Row:
     evidence: Evidence = field(default_factory=Evidence)
     stderr: str | None = None
     deploy: str | None = None
+    slurm: Slurm | None = None
+    differences: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -92,8 +96,8 @@ def from_run(
     """The row of one (migrated) run. UnusableRunError where it is not what its place says.
 
     The folder names the machine: a folder may be renamed to tell two machines apart. A run of
-    another backend or cell than its file's is refused. machine: machine.json's content, for the
-    peak.
+    another backend or cell than its file's is refused, and one flagged `other-machine` gets a
+    machine's name of its own. machine: machine.json's content, for the peak.
     """
     fields = Fields(run)
     recorded = Cell.from_json(run["cell"]).name
@@ -102,10 +106,16 @@ def from_run(
     if run["backend"] != file.backend:
         raise UnusableRunError(f"a run of backend {run['backend']!r} in the folder {file.backend}")
     path = file.path.as_posix()
-    row = Row(cell_values(file.machine, file.backend, file.cell, path))
+    apart = elsewhere.is_apart(fields)
+    name = elsewhere.name_of(file.machine, fields) if apart else file.machine
+    row = Row(cell_values(name, file.backend, file.cell, path))
+    row.slurm = slurm.read(fields)
+    row.differences = elsewhere.differences(fields, machine) if apart else []
     invocations = list(fields.parts("invocations"))
     values = row.values
     values.update(_identity(fields, invocations))
+    values["apart_from"] = file.machine if apart else None
+    values["difference"] = "; ".join(row.differences) or None
     ok = run["status"] == "ok"
     flags = dict.fromkeys(fields.texts("flags"))
     values.update(dict.fromkeys(RATES), interval_kind=None, peak_share=None)
@@ -116,7 +126,7 @@ def from_run(
         row.medians_s = [statistics.median(times) for _, times in timed]
         values.update(_rates(file.cell, timed, row.medians_s))
         peak = peak_gflops(
-            machine,
+            None if apart else machine,  # another machine's peak says nothing
             values["device"],
             file.cell.dtype,
             file.cell.threads,
@@ -137,6 +147,7 @@ def from_run(
     values["routine_seen"], values["routine_evidence"] = row.evidence.routine
     values["kernel_seen"], values["kernel_evidence"] = row.evidence.kernel
     values.update(_run_only(fields, invocations), file=path)
+    values.update(_slurm(row.slurm))
     tail = fields.mapping("failure").get("stderr_tail")
     row.stderr = clean_lines(tail) if isinstance(tail, str) and tail.strip() else None
     row.context = context.of_run(run)
@@ -233,6 +244,18 @@ def _run_only(fields: Fields, invocations: list[Fields]) -> dict[str, Any]:
         "tool_commit": fields.text("tool.commit"),
         "order": fields.integer("order"),
         "stop": ";".join(stops) or None,
+    }
+
+
+def _slurm(job: Slurm | None) -> dict[str, Any]:
+    """The columns about the job; all null outside SLURM."""
+    found = job or Slurm()
+    return {
+        "slurm_node": found.node,
+        "slurm_partition": found.partition,
+        "slurm_job_id": found.job_id,
+        "exclusive": found.exclusive,
+        "slurm": job.text if job else None,
     }
 
 

@@ -62,6 +62,11 @@ def _side(collection: Collection, name: str) -> tuple[str, list[Row]]:
         return compare.PLACES, rows
     if _MOMENT.fullmatch(name):
         return compare.MOMENTS, _as_of(collection.runs, name)
+    if any(name == one.name for one in collection.apart):
+        raise NoSuchSideError(
+            f"{name} stands for runs that another machine made than the one in whose folder they "
+            "are: such runs are shown apart and not compared"
+        )
     known = [*machines, *backends]
     near = get_close_matches(name, known, n=1)
     raise NoSuchSideError(

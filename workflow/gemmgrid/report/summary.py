@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from textwrap import wrap
 
-from gemmgrid.report.collect import collect
+from gemmgrid.report.apart import Apart
+from gemmgrid.report.collect import Collection, collect
 from gemmgrid.report.coverage import Coverage, coverage, groups
 from gemmgrid.report.rows import MISSING, Row, reading_order
 from gemmgrid.report.terminal import WIDTH, cut, number, paint, shorten, wants_colour
@@ -14,6 +15,7 @@ from gemmgrid.report.terminal import WIDTH, cut, number, paint, shorten, wants_c
 MOST_ROWS = 200
 MOST_TRIES = 3
 MOST_GROUPS = 40
+MOST_APART = 8
 _STATUS_COLOURS = {"ok": "green", "missing": "yellow", "excluded": "dim", "unsupported": "dim"}
 
 
@@ -24,8 +26,9 @@ def summary(results: Path, report: Path) -> str:
     colour = wants_colour()
     study = collection.plan.study if collection.plan else None
     lines = [*_headline(study, found, colour)]
-    lines += _table(found.rows, colour)
+    lines += _table(found, colour)
     lines += _not_measured(found, colour)
+    lines += _made_elsewhere(collection, colour)
     if collection.problems:
         count, first = len(collection.problems), collection.problems[0]
         told = (
@@ -45,17 +48,18 @@ def _headline(study: str | None, found: Coverage, colour: bool) -> Iterable[str]
         yield paint(line, "bold", colour)
 
 
-def _table(rows: list[Row], colour: bool) -> Iterable[str]:
+def _table(found: Coverage, colour: bool) -> Iterable[str]:
     """Backend, cell, GFLOP/s with its interval, status and flags, in an order that reads well."""
-    wanted = [row for row in rows if row["id"] or row["status"] == MISSING]
+    wanted = [row for row in found.rows if row["id"] or row["status"] == MISSING]
     shown = sorted(wanted, key=reading_order)[:MOST_ROWS]
     if not shown:
         return
-    backend = min(20, max(len(row["backend"]) for row in shown))
-    cell = min(40, max(len(row["cell"]) for row in shown))
-    head = (
-        f"{'backend':<{backend}}  {'cell':<{cell}}  {'GFLOP/s':>8}  {'95 % interval':>17}  status"
-    )
+    widest, longest = (26, 34) if found.several_machines else (20, 40)
+    places = {id(row): shorten(found.place(row), widest) for row in shown}
+    backend = max(map(len, places.values()))
+    cell = min(longest, max(len(row["cell"]) for row in shown))
+    title = "machine/backend" if found.several_machines else "backend"
+    head = f"{title:<{backend}}  {'cell':<{cell}}  {'GFLOP/s':>8}  {'95 % interval':>17}  status"
     everywhere = _everywhere(wanted)
     yield ""
     if everywhere:
@@ -67,7 +71,7 @@ def _table(rows: list[Row], colour: bool) -> Iterable[str]:
         if row["gflops_low"] is not None:
             limits = f"{number(row['gflops_low'])} – {number(row['gflops_high'])}"
         line = (
-            f"{shorten(row['backend'], backend):<{backend}}  {shorten(row['cell'], cell):<{cell}}  "
+            f"{places[id(row)]:<{backend}}  {shorten(row['cell'], cell):<{cell}}  "
             f"{number(row['gflops']):>8}  {limits:>17}  "
         )
         tint = _STATUS_COLOURS.get(row["status"], "red")
@@ -95,7 +99,7 @@ def _not_measured(found: Coverage, colour: bool) -> Iterable[str]:
     for group in grouped[:MOST_GROUPS]:
         count = "1 cell" if len(group.rows) == 1 else f"{len(group.rows)} cells"
         tint = _STATUS_COLOURS.get(group.status, "red")
-        told = f"{group.backend}, {count}: {group.reason}"
+        told = f"{found.place(group.rows[0])}, {count}: {group.reason}"
         yield f"{paint(group.status, tint, colour)}  {shorten(told, WIDTH - 2 - len(group.status))}"
         tries = [row["retry"] for row in group.rows if row["retry"]]
         for command in tries[:MOST_TRIES]:
@@ -106,6 +110,32 @@ def _not_measured(found: Coverage, colour: bool) -> Iterable[str]:
             yield "  left out by the plan: no command before the config changes"
     if len(grouped) > MOST_GROUPS:
         yield f"… and {len(grouped) - MOST_GROUPS} more reasons: see tables/cells.csv"
+
+
+def _made_elsewhere(collection: Collection, colour: bool) -> Iterable[str]:
+    """What other machines left in the folders of the study's machines, loud and apart."""
+    wanted = {key[0] for key in collection.planned}
+    for one in collection.apart:
+        if one.machine in wanted or not collection.plan:
+            yield ""
+            yield from _apart(one, colour)
+
+
+def _apart(one: Apart, colour: bool) -> Iterable[str]:
+    count = "1 cell" if len(one.cells) == 1 else f"{len(one.cells)} cells"
+    place = f" ({one.place})" if one.place else ""
+    told = f"OTHER MACHINE: runs of {count} meant for {one.machine} are of {one.name}{place}:"
+    for line in wrap(told, WIDTH, subsequent_indent="  "):
+        yield paint(line, "red", colour)
+    for text in one.differences:
+        for line in wrap(text, WIDTH, initial_indent="  - ", subsequent_indent="    "):
+            yield paint(line, "red", colour)
+    yield "  shown apart, in no figure or comparison:"
+    for row in sorted(one.cells, key=reading_order)[:MOST_APART]:
+        rate = f"{number(row['gflops'])} GFLOP/s" if row.medians_s else row["reason"] or ""
+        yield shorten(f"  {row['status']}  {row['backend']}/{row['cell']}  {rate}".rstrip(), WIDTH)
+    if len(one.cells) > MOST_APART:
+        yield f"  … and {len(one.cells) - MOST_APART} more: see tables/cells.csv"
 
 
 def _command(command: str) -> Iterable[str]:

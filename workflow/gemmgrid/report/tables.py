@@ -66,8 +66,13 @@ CELLS: dict[str, str] = {
     "device": "string",
     "path": "string",
     "retry": "string",
+    "apart_from": "string",
+    "difference": "string",
 }
-"""Columns of the cells' table and their types; rates in GFLOP/s (decimal), times in seconds."""
+"""Columns of the cells' table and their types; rates in GFLOP/s (decimal), times in seconds.
+
+apart_from: the machine in whose folder the runs are and which did not make them; then `machine` is
+a name of their own, and `difference` says why."""
 
 RUNS: dict[str, str] = {
     **CELLS,
@@ -84,6 +89,10 @@ RUNS: dict[str, str] = {
     "order": "Int64",
     "stop": "string",
     "file": "string",
+    "slurm_node": "string",
+    "slurm_partition": "string",
+    "slurm_job_id": "string",
+    "exclusive": "boolean",
 }
 COMPARISONS: dict[str, str] = {
     "kind": "string",
@@ -127,8 +136,8 @@ def frame(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.D
 def write(collection: Collection) -> list[Path]:
     """Write all tables under results/tables, each whole or not at all; returns their paths."""
     folder = collection.results / TABLES
-    cells = frame((row.values for row in collection.cells), CELLS)
-    runs = frame((row.values for row in collection.runs), RUNS)
+    cells = frame((row.values for row in collection.all_cells), CELLS)
+    runs = frame((row.values for row in collection.all_runs), RUNS)
     comparisons = frame(comparison_rows(all_pairs(collection)), COMPARISONS)
     problems = frame(map(asdict, collection.problems), PROBLEMS)
     written = []

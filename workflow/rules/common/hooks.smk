@@ -17,33 +17,39 @@ def describe_tool():
     }
 
 
-def hold_folder():
-    """Keep a second workflow out of this folder; unlike Snakemake's lock it dies with us."""
-    folder = Path(".snakemake")
-    folder.mkdir(exist_ok=True)
-    held = (folder / "gemmgrid.lock").open("w")
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise WorkflowError("another gemmgrid workflow is running in this folder") from None
-    return held
-
-
-def refuse_slurm(jobs):
-    """Do not measure here what belongs to other machines."""
-    if jobs and PLAN.machines:
+def before_sending(jobs):
+    """Refuse what would be measured on another machine than its name says; look for leftovers."""
+    through_slurm = workflow.executor_plugin.name == "slurm"
+    if jobs and PLAN.machines and not through_slurm:
+        names = ", ".join(PLAN.machines)
         raise WorkflowError(
-            f"machines: {', '.join(PLAN.machines)} would be measured through SLURM, which this "
-            "version cannot do yet: here they would all be this machine. Leave the key out, measure "
-            "on each machine, and bring the folders under results/ together."
+            f"machines: {names} are reached through SLURM: add --profile profiles/slurm. Inside an "
+            "allocation on such a node, say --config machine=NAME instead of machines."
         )
+    if jobs and through_slurm and not PLAN.machines:
+        raise WorkflowError(
+            "--profile profiles/slurm sends cells to nodes, and this study says no `machines:`, so "
+            "they would all go by the name of this host. Describe the nodes in "
+            "config/machines.yaml and name them: --config machines=NAME,NAME"
+        )
+    if jobs and PLAN.machines:
+        check_machines([allocation_of(group) for group in groups_to_send()], site.read())
+        send_over()
+        BEFORE.update({path: state_of(path) for path in map(path_of, jobs)})
+
+
+def after_sending():
+    if MEASURED and PLAN.machines:
+        recover()
+        record_lost()
 
 
 onstart:
-    HELD.append(hold_folder())
+    if not HELD:
+        HELD.append(hold_folder())
     jobs = [job for job in workflow.dag.needrun_jobs() if job.rule.name.startswith("measure_")]
-    refuse_slurm(jobs)
     MEASURED.extend(jobs)
+    before_sending(jobs)
     backends = [PLAN.backends[name] for name in {job.wildcards.backend for job in jobs}]
     if any(job.rule.name == "explain" for job in workflow.dag.needrun_jobs()):
         backends.append(EXPLAINED)
@@ -55,14 +61,16 @@ onstart:
         "seed": PLAN.seed,
         "orders": {f"{c.machine}/{c.backend}/{c.name}": c.order for c in PLAN.cells},
         "tool": describe_tool(),
+        "promises": PLAN.promises,
     }
     write_atomically(Path(STUDY), json.dumps(study).encode())
-    progress = {"total": len(jobs), "seconds": []}
+    cells = {(job.wildcards.machine, job.wildcards.backend, job.wildcards.cell) for job in jobs}
+    progress = {"total": len(cells if PLAN.machines else jobs), "seconds": []}
     write_atomically(Path(STATE, "progress.json"), json.dumps(progress).encode())
     if jobs:
         print(
             f"gemmgrid: study {PLAN.study} on {', '.join(sorted({c.machine for c in PLAN.cells}))}: "
-            f"{len(jobs)} of {len(PLAN.cells)} cells to measure, "
+            f"{len(cells)} of {len(PLAN.cells)} cells to measure, "
             f"{len(PLAN.skipped)} left out with a reason",
             file=sys.stderr,
         )
@@ -75,6 +83,7 @@ def report_what_is_there(*commands):
 
 
 onsuccess:
+    after_sending()
     # `-f` on one cell's file asks for no page, but the page should show the new run.
     if MEASURED and older_than(PAGE, STARTED):
         report_what_is_there(reporting_now("all", "--out", PAGE))
@@ -83,6 +92,7 @@ onsuccess:
 
 
 onerror:
+    after_sending()
     # A lost job blocks everything behind it: make the report of what is there.
     if MEASURED and older_than(PAGE, STARTED):
         report_what_is_there(reporting_now("all", "--out", PAGE), reporting_now("summary"))

@@ -3,6 +3,9 @@
 ROUNDS = range(1, PLAN.settings["rounds"] + 1)
 ROUND = len(PLAN.cells) + 1  # the span of priorities in one round
 PART = f"{STATE}/rounds/{{machine}}/{{backend}}/{{cell}}.{{round}}.json"
+# Every job takes all of them, so that two never overlap.
+ALL_CORES = 1 if PLAN.machines or not workflow.resource_settings.cores else workflow.cores
+KEPT = f"{STATE}/kept"  # runs made on nodes, until they stand in their histories
 LOG = f"{LOGS}/{{machine}}/{{backend}}/{{cell}}.log"
 
 
@@ -59,7 +62,8 @@ def order_in_round(wildcards):
 
 
 def gather_command(wildcards, threads):
-    return [*OURS, "gemmgrid.measure", "gather"]
+    kept = ["--kept", KEPT, "--progress", f"{STATE}/progress.json"] if PLAN.machines else []
+    return [*OURS, "gemmgrid.measure", "gather", *kept]
 
 
 def conda_file(backend):

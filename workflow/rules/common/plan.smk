@@ -32,7 +32,11 @@ from gemmgrid.records.history import write_atomically
 # The scheduler's two lines a job would drown the line that each cell prints; and that the grid is
 # incomplete has been said in plain words before Snakemake shows the command that said it.
 CHATTER = re.compile(
-    r"Select jobs to execute|Execute \d|RuleException:.*gemmgrid\.report gate", re.S
+    r"Select jobs to execute|Execute \d|RuleException:.*gemmgrid\.report gate"
+    # The slurm plugin's guesses about accounts, and what we say with the cells' number.
+    r"|SLURM run ID|MinJobAge|Cleaning up SLURM log|No SLURM account given|No account was given"
+    r"|Removing output files of failed job measure_|Unable to guess SLURM account|Job \S+ has been submitted with SLURM jobid",
+    re.S,
 )
 logger.addFilter(lambda record: not CHATTER.match(str(record.msg)))
 
@@ -41,6 +45,7 @@ QUESTIONS = (
     *("only", "older_than"),  # refresh
     *("first", "second", "lower", "upper", "replace"),  # compare, check
     *("expr", "backend", "dtype", "shape", "threads"),  # explain
+    "cells_per_allocation",  # SLURM
 )
 STATE = "results/.plan"
 COMPLETE = f"{STATE}/complete.json"
@@ -137,3 +142,15 @@ def marker(backend):
 def older_than(path, moment):
     """Whether the file is missing or older than that moment."""
     return not Path(path).exists() or Path(path).stat().st_mtime < moment
+
+
+def hold_folder():
+    """Keep a second workflow out of this folder; unlike Snakemake's lock it dies with us."""
+    folder = Path(".snakemake")
+    folder.mkdir(exist_ok=True)
+    held = (folder / "gemmgrid.lock").open("w")
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise WorkflowError("another gemmgrid workflow is running in this folder") from None
+    return held

@@ -56,7 +56,11 @@
       made.append(badge);
     } else if (kind === "flags") {
       const flags = (get(row, key) || "").split(";").filter(Boolean);
-      flags.forEach((flag) => made.append(element("span", flag, "flag"), " "));
+      flags.forEach((flag) => {
+        const badge = element("span", flag, "flag");
+        badge.dataset.flag = flag;
+        made.append(badge, " ");
+      });
     } else {
       made.textContent = text(row, key, kind);
     }

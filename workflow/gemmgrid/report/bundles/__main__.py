@@ -62,7 +62,9 @@ def _machine(results: Path) -> str:
     """The machine of the present plan, or the only one that there is."""
     try:
         with (results / ".plan/plan.jsonl").open() as file:
-            return str(json.loads(file.readline())["machine"])
+            machine = str(json.loads(file.readline())["machine"])
+            if "+" not in machine:  # a study for several machines
+                return machine
     except (OSError, ValueError, KeyError):
         pass
     machines = sorted(path.parent.name for path in results.glob(f"*/{MACHINE_FILE}"))

@@ -11,6 +11,7 @@ from typing import Any
 
 from gemmgrid import __version__
 from gemmgrid.records import history
+from gemmgrid.records.elsewhere import is_elsewhere
 from gemmgrid.records.run import SCHEMA_VERSION, SETTLED, now
 from gemmgrid.report import plan_file
 from gemmgrid.report.bundles.layout import KIND, MACHINE_FILE, MANIFEST, SCHEMA, BundleError
@@ -36,7 +37,11 @@ def pack(results: Path, machine: str, out: Path, redactor: Redactor | None) -> d
         )
     files: dict[str, bytes] = {}
     counts: dict[str, int] = {}
-    left_out, statuses = 0, {}
+    left_out = 0
+    statuses: dict[str, str | None] = {}
+    if redactor:
+        for _, runs, _ in _histories(results, machine):
+            redactor.learn(runs)
     for path, runs, problems in _histories(results, machine):
         left_out += problems
         if runs:
@@ -44,7 +49,8 @@ def pack(results: Path, machine: str, out: Path, redactor: Redactor | None) -> d
             kept = [redactor.run(run) if redactor else run for run in runs]
             files[name] = "".join(f"{history.dumps(run)}\n" for run in kept).encode()
             counts[name] = len(runs)
-            statuses[name] = runs[-1]["status"]
+            own = [run for run in runs if not is_elsewhere(run)]
+            statuses[name] = own[-1]["status"] if own else None
     if not files:
         raise BundleError(f"{results / machine} holds no run that could be packed")
     files |= _machine_file(results, machine, redactor)
@@ -93,8 +99,11 @@ def _machine_file(results: Path, machine: str, redactor: Redactor | None) -> dic
     return {f"{machine}/{MACHINE_FILE}": (json.dumps(shown, indent=1) + "\n").encode()}
 
 
-def _completeness(results: Path, machine: str, statuses: dict[str, str]) -> dict[str, Any]:
-    """Whether every planned cell of the machine is settled; None where there is no plan for it."""
+def _completeness(results: Path, machine: str, statuses: dict[str, str | None]) -> dict[str, Any]:
+    """Whether every planned cell of the machine is settled; None where there is no plan for it.
+
+    statuses   of the latest run that the machine itself made, by file; None where it made none
+    """
     plan = plan_file.read(results)
     planned = [cell for cell in plan.cells if cell.machine == machine] if plan else []
     wanted = [

@@ -6,9 +6,11 @@ import getpass
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from gemmgrid.report.bundles.jobs import Jobs
 
 _HOMES = re.compile(r"(?:/home|/Users|/users|/u|/export/home)/[^/\s:;,'\"]+|/root(?=[/\s:;,'\"]|$)")
 _STRUCTURE = frozenset(
@@ -20,10 +22,11 @@ _SHORTEST_NAME = 3
 
 
 class Redactor:
-    """Replaces environment and project folders, homes, and this user's and host's names."""
+    """Replaces environment and project folders, homes, and the names of user, host and jobs."""
 
     def __init__(self, project: Path, user: str | None = None, host: str | None = None) -> None:
         self.project = str(project.resolve())
+        self.jobs = Jobs()
         self.names: list[tuple[re.Pattern[str], str]] = []
         name = _user() if user is None else user
         for text, word in ((name, "USER"), *_hosts(host)):
@@ -31,15 +34,26 @@ class Redactor:
                 bounded = rf"(?<![A-Za-z0-9_]){re.escape(text)}(?![A-Za-z0-9_])"
                 self.names.append((re.compile(bounded, re.IGNORECASE), word))
 
+    def learn(self, runs: Iterable[Mapping[str, Any]]) -> None:
+        """Take note of the nodes and jobs of these runs, which texts of all may name."""
+        self.jobs.learn(runs)
+
     def run(self, run: Mapping[str, Any]) -> dict[str, Any]:
-        """The run without its environment's and anyone's folders."""
+        """The run without its environment's and anyone's folders, and without its job's names."""
         environment = run.get("environment")
         prefix = environment.get("prefix") if isinstance(environment, Mapping) else None
         folders = [(prefix, "ENVIRONMENT")] if isinstance(prefix, str) and len(prefix) > 1 else []
         return {
             key: value
             if key in _STRUCTURE
-            else _texts(value, lambda text: self.text(text, folders))
+            else _values(
+                # Folders first: a node's name in a path must not keep the path from being known.
+                _texts(
+                    self.jobs.facts(value) if key == "slurm" else value,
+                    lambda text: self.text(text, folders),
+                ),
+                self.jobs.text,
+            )
             for key, value in run.items()
         }
 
@@ -73,6 +87,17 @@ def _user() -> str:
 def _hosts(host: str | None) -> list[tuple[str, str]]:
     name = socket.gethostname() if host is None else host
     return [(name, "HOST"), (name.partition(".")[0], "HOST")] if name else []
+
+
+def _values(value: Any, change: Callable[[str], str]) -> Any:
+    """As `_texts`, with the keys as they are: a node may be called like one."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: _values(part, change) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_values(part, change) for part in value]
+    return value
 
 
 def _texts(value: Any, change: Callable[[str], str]) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from gemmgrid.records import history
+from gemmgrid.records.elsewhere import is_elsewhere, latest_own
 from gemmgrid.records.names import name_problem
 from gemmgrid.records.run import NotARunError, migrate
 from gemmgrid.report.bundles import layout
@@ -62,18 +63,26 @@ def unpack(bundle: Path, results: Path, name: str | None = None) -> Arrived:
     arrived = Arrived(machine)
     cells: dict[tuple[str, str], list[tuple[str, bytes]]] = {}
     hosts: set[str] = set()
+    elsewhere = 0
     for path, content in files.items():
         _, *rest = path.split("/")
         if rest == [layout.MACHINE_FILE]:
             _check_machine_file(path, content)
         else:
             runs = _check_history(path, content)
-            hosts |= {str((run.get("host") or {}).get("id")) for run, _ in runs}
+            own = [run for run, _ in runs if not is_elsewhere(run)]
+            hosts |= {host for run in own if (host := _host(run))}
+            elsewhere += len(runs) - len(own)
             cells[rest[0], rest[1]] = [(f"{run['started_at']}", line) for run, line in runs]
     if manifest.get("complete") is False:
         arrived.notes.append(
             f"the bundle is partial: {manifest.get('settled')} of {manifest.get('planned')} "
             "planned cells are settled"
+        )
+    if elsewhere:
+        arrived.notes.append(
+            f"{elsewhere} of its runs were made on another machine than {manifest['machine']}: "
+            "the report shows them apart"
         )
     with _alone():
         folder = _inside(results, machine)
@@ -249,14 +258,21 @@ def _inside(results: Path, *parts: str) -> Path:
 def _same_hardware(folder: Path, machine: str, hosts: set[str]) -> None:
     here = set()
     for path in sorted(folder.glob("*/*.jsonl")):
-        if run := history.latest(path):
-            here.add(str((run.get("host") or {}).get("id")))
+        run, _ = latest_own(path)
+        if run and (host := _host(run)):
+            here.add(host)
     if here and hosts and not here & hosts:
         raise BundleError(
             f"{folder} holds results of other hardware ({', '.join(sorted(here))}) than the bundle "
             f"({', '.join(sorted(hosts))}): take it in under another name, as in "
             f"`make unpack BUNDLE=… AS={machine}-2`"
         )
+
+
+def _host(run: dict[str, Any]) -> str | None:
+    """The id of the host that made the run; None for a job that did not live to tell."""
+    host = (run.get("host") or {}).get("id")
+    return None if host is None else str(host)
 
 
 def _merge(path: Path, lines: list[tuple[str, bytes]], arrived: Arrived) -> None:

@@ -11,6 +11,7 @@ from types import ModuleType
 
 from gemmgrid.report.sections import (
     accuracy,
+    apart,
     backends,
     changes,
     dispatch,
@@ -31,6 +32,7 @@ SECTIONS: tuple[ModuleType, ...] = (
     sweep,
     threads,
     machines,
+    apart,
     versus,
     backends,
     changes,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gemmgrid.report.hardware import facts
+from gemmgrid.report import slurm
+from gemmgrid.report.hardware import Fact, facts
 from gemmgrid.report.view import View
 
 TITLE = "Machines"
 
-_NEVER_MARKED = ("described at",)
+_NEVER_MARKED = ("described at", "SLURM node", "SLURM job")
+_OUTSIDE = Fact("outside SLURM")
 
 
 def build(view: View) -> dict[str, Any]:
@@ -23,16 +25,32 @@ def build(view: View) -> dict[str, Any]:
             texts = {cell.text for cell in cells}
             differs = len(texts) > 1 and label not in _NEVER_MARKED
             lines.append({"label": label, "cells": cells, "differs": differs})
+    lines += _jobs(view, names)
     counts = {
         name: {
             "ok": sum(row["machine"] == name for row in view.measured),
             "all": sum(row["machine"] == name for row in view.cells),
             "recorded_as": _recorded_as(view, name),
+            "apart": sum(len(one.cells) for one in view.collection.apart if one.machine == name),
         }
         for name in names
     }
     undescribed = [name for name in names if view.collection.machines.get(name) is None]
     return {"names": names, "lines": lines, "counts": counts, "undescribed": undescribed}
+
+
+def _jobs(view: View, names: list[str]) -> list[dict[str, Any]]:
+    """A line for each fact about the jobs, where any machine was measured through SLURM."""
+    jobs = {
+        name: slurm.facts(row.slurm for row in view.cells if row["machine"] == name)
+        for name in names
+    }
+    lines = []
+    for label in dict.fromkeys(label for told in jobs.values() for label in told):
+        cells = [Fact(jobs[name].get(label)) if jobs[name] else _OUTSIDE for name in names]
+        differs = len({cell.text for cell in cells}) > 1 and label not in _NEVER_MARKED
+        lines.append({"label": label, "cells": cells, "differs": differs})
+    return lines
 
 
 def _recorded_as(view: View, name: str) -> list[str]:

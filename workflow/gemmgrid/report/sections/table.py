@@ -46,6 +46,8 @@ DETAILS: tuple[tuple[str, str, str], ...] = (
     ("first_call_s", "first call", "seconds"),
     ("import_s", "import", "seconds"),
     ("measured_at", "measured at", "text"),
+    ("slurm", "SLURM", "text"),
+    ("difference", "apart from its machine because", "text"),
     ("path", "file", "code"),
     ("retry", "try again", "command"),
 )
@@ -57,7 +59,7 @@ _DERIVED = {"shape", "interval"}
 
 
 def build(view: View) -> dict[str, Any]:
-    rows = sorted(view.cells, key=reading_order)
+    rows = sorted(view.collection.all_cells, key=reading_order)
     keys = [key for key, _, _ in (*COLUMNS, *DETAILS) if key not in _DERIVED] + list(_EXTRA)
     keys = list(dict.fromkeys(keys))
     choices = {key: sorted({row[key] for row in rows}, key=_choice_order) for key in FILTERS}

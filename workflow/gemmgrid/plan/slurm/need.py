@@ -1,0 +1,64 @@
+"""What one cell needs on a node, and how many cells an allocation takes: memory, minutes, sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from gemmgrid.plan.errors import ConfigError
+from gemmgrid.plan.machines import FILE, Machine
+from gemmgrid.records.cell import Cell
+
+SNAKEMAKE_MB = 600
+"""Two Snakemake processes lead to a cell in an allocation, and the supervisor: 200 MB each."""
+LIBRARY_MB = 1000
+"""An interpreter with NumPy and a large library such as PyTorch, before any operand."""
+SETS = 3
+"""Operands of a cell in memory: its own, a second set for the last check, the library's buffers."""
+ROTATED_MB = 1074
+"""Operands that a `.cold` cell goes through in turn: a gibibyte at most, or two sets."""
+EVIDENCE_S, GRACE_S, START_S = 30.0, 5.0, 2.0
+"""Beside the budget: the evidence process, and for each process what the supervisor lets pass."""
+CELLS = 50
+"""Cells of one allocation where nothing else is said."""
+
+
+def memory_mb(cell: Cell, settings: Mapping[str, Any], machine: Machine) -> int:
+    """Megabytes to ask SLURM for: the machine's `memory_mb`, or what this cell needs at most."""
+    if machine.memory_mb:
+        return machine.memory_mb
+    operands = SETS * cell.operand_bytes / 1e6
+    if cell.options.cold:
+        operands += ROTATED_MB
+    return math.ceil(SNAKEMAKE_MB + (operands + LIBRARY_MB) / settings["memory_fraction"])
+
+
+def minutes(settings: Mapping[str, Any]) -> int:
+    """Minutes that one round of one cell takes at most: its budget and what is beside it."""
+    rounds, processes = settings["rounds"], settings["invocations"]
+    share = math.ceil(processes / rounds)
+    seconds = settings["budget_s"] * share / processes + share * (GRACE_S + START_S)
+    return math.ceil((seconds + (EVIDENCE_S if settings["evidence"] else 0)) / 60)
+
+
+def cells_per_allocation(
+    machine: Machine, settings: Mapping[str, Any], wanted: int | None = None
+) -> int:
+    """How many cells share an allocation: as wanted, as long as they fit into `runtime_min`.
+
+    ConfigError where not even one cell fits.
+    """
+    count = wanted or machine.cells_per_allocation or CELLS
+    if machine.runtime_min is None:
+        return count
+    fitting = machine.runtime_min // minutes(settings)
+    if fitting < 1:
+        raise ConfigError(
+            [
+                f"{FILE}, {machine.name}.runtime_min: found {machine.runtime_min}. One cell may "
+                f"take {minutes(settings)} minutes (budget.cell_s and what is beside it). Raise "
+                "runtime_min, or lower budget.cell_s in the study."
+            ]
+        )
+    return min(count, fitting)

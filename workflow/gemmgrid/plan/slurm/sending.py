@@ -1,0 +1,42 @@
+"""Sending through the slurm executor plugin: what would hang there is told, and asking has a pace.
+
+The plugin sends jobs in threads of its own. Where one fails before sbatch runs (no sacct to guess
+an account with, an account that does not exist), it wants to name the job's rule, which a group of
+jobs does not have; the thread ends without a word, and the workflow waits for ever. And it asks for
+its jobs' states at distances that grow to three minutes, whatever --seconds-between-status-checks
+says: here that is the longest distance.
+Written for snakemake-executor-plugin-slurm 2.8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def install(plugin: Any) -> None:
+    """Change the plugin's module and its executor's class in place."""
+    # Without --account SLURM takes the user's default one; the guess is made with a broken command.
+    plugin.get_account = _no_guess
+    executor = plugin.Executor
+    original = executor.run_job
+
+    def run_job(self_: Any, job: Any) -> None:
+        try:
+            original(self_, job)
+        except Exception as error:
+            cause = error.__context__ or error
+            message = f"The error message was '{type(cause).__name__}: {cause}'"
+            self_._report_job_error_threadsafe(plugin.SubmittedJobInfo(job), message)
+
+    executor.run_job = run_job
+    paced = executor.next_seconds_between_status_checks
+
+    def distance(self_: Any) -> Any:
+        longest = self_.workflow.remote_execution_settings.seconds_between_status_checks
+        return min(paced.fget(self_), longest)
+
+    executor.next_seconds_between_status_checks = property(distance, paced.fset)
+
+
+def _no_guess(_logger: Any) -> None:
+    return None
