@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.slurm.cluster import run
@@ -71,4 +73,15 @@ def test_an_account_that_the_user_does_not_have(cluster, project):
     project.send_to(icelake={**ICELAKE, "account": "nobody"})
     output = project.snakemake(code=1)
     assert "config/machines.yaml, icelake.account: The given account nobody appears" in output
+    assert project.machines() == []
+
+
+def test_a_host_without_sbatch(cluster, project, tmp_path):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in Path("/usr/bin").iterdir():
+        if tool.name not in ("sbatch", "sinfo"):
+            (tools / tool.name).symlink_to(tool)
+    output = project.snakemake(code=1, PATH=str(tools))
+    assert "there is no `sbatch` on the PATH" in output
     assert project.machines() == []

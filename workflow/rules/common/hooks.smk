@@ -32,6 +32,11 @@ def before_sending(jobs):
             "they would all go by the name of this host. Describe the nodes in "
             "config/machines.yaml and name them: --config machines=NAME,NAME"
         )
+    if jobs and through_slurm and not shutil.which("sbatch"):
+        raise WorkflowError(
+            "there is no `sbatch` on the PATH: start this on a host from which jobs can be sent to "
+            "SLURM, such as a login node"
+        )
     if jobs and PLAN.machines:
         check_machines([allocation_of(group) for group in groups_to_send()], site.read())
         send_over()
@@ -44,16 +49,8 @@ def after_sending():
         record_lost()
 
 
-onstart:
-    if not HELD:
-        HELD.append(hold_folder())
-    jobs = [job for job in workflow.dag.needrun_jobs() if job.rule.name.startswith("measure_")]
-    MEASURED.extend(jobs)
-    before_sending(jobs)
-    backends = [PLAN.backends[name] for name in {job.wildcards.backend for job in jobs}]
-    if any(job.rule.name == "explain" for job in workflow.dag.needrun_jobs()):
-        backends.append(EXPLAINED)
-    build_environments(backends)
+def write_plan(jobs):
+    """What jobs and report read: the plan, the study, and how many cells there are to measure."""
     PLAN.write(Path(STATE, "plan.jsonl"), [str(path) for path in CONFIGFILES])
     study = {
         "study": PLAN.study,
@@ -65,6 +62,7 @@ onstart:
     }
     write_atomically(Path(STUDY), json.dumps(study).encode())
     cells = {(job.wildcards.machine, job.wildcards.backend, job.wildcards.cell) for job in jobs}
+    # On nodes a cell counts when it has arrived; here every job of a cell's rounds counts.
     progress = {"total": len(cells if PLAN.machines else jobs), "seconds": []}
     write_atomically(Path(STATE, "progress.json"), json.dumps(progress).encode())
     if jobs:
@@ -76,6 +74,23 @@ onstart:
         )
 
 
+onstart:
+    needed = list(workflow.dag.needrun_jobs())
+    jobs = [job for job in needed if job.rule.name.startswith("measure_")]
+    alone = hold_folder()
+    if jobs and not alone:
+        raise WorkflowError("another gemmgrid workflow is running in this folder")
+    MEASURED.extend(jobs)
+    before_sending(jobs)
+    # A report in the meantime leaves to the other workflow what is its own.
+    if alone:
+        backends = [PLAN.backends[name] for name in {job.wildcards.backend for job in jobs}]
+        if any(job.rule.name == "explain" for job in needed):
+            backends.append(EXPLAINED)
+        build_environments(backends)
+        write_plan(jobs)
+
+
 def report_what_is_there(*commands):
     """Run report commands outside the jobs: after one cell alone, or when a job was lost."""
     for command in commands:
@@ -84,6 +99,8 @@ def report_what_is_there(*commands):
 
 onsuccess:
     after_sending()
+    if MEASURED and PLAN.machines:
+        CAMPAIGN.close()
     # `-f` on one cell's file asks for no page, but the page should show the new run.
     if MEASURED and older_than(PAGE, STARTED):
         report_what_is_there(reporting_now("all", "--out", PAGE))

@@ -145,12 +145,14 @@ def older_than(path, moment):
 
 
 def hold_folder():
-    """Keep a second workflow out of this folder; unlike Snakemake's lock it dies with us."""
-    folder = Path(".snakemake")
-    folder.mkdir(exist_ok=True)
-    held = (folder / "gemmgrid.lock").open("w")
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise WorkflowError("another gemmgrid workflow is running in this folder") from None
-    return held
+    """Whether this workflow has the folder to itself; unlike Snakemake's lock it goes with us."""
+    if not HELD:
+        folder = Path(".snakemake")
+        folder.mkdir(exist_ok=True)
+        held = (folder / "gemmgrid.lock").open("w")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        HELD.append(held)
+    return True

@@ -1,6 +1,7 @@
 # What SLURM is asked for, which cells share an allocation, and what happens to those that are lost.
 
 import dataclasses
+from logging import WARNING
 
 import immutables
 import snakemake_executor_plugin_slurm
@@ -121,7 +122,8 @@ def ended(job, slurm_id, message):
             found = dataclasses.replace(found, state="HELD", text=text)
         sent_as = CAMPAIGN.find(slurm_id) or CAMPAIGN.add(slurm_id, name, map(path_of, jobs))
     sent_as.outcome = found
-    say(f"{name}: {found.text}")
+    logs = Path(".snakemake/slurm_logs").rglob(f"{slurm_id}.log")
+    say(f"{name}: {found.text}" + "".join(f"\n  its log: {log}" for log in logs))
 
 
 def is_told_already(record):
@@ -151,11 +153,8 @@ def recover():
 
 def take_up():
     """Before the DAG is made: what an interrupted run left is measured already."""
-    try:
-        HELD.append(hold_folder())
-    except WorkflowError:
-        return  # the other workflow is at it
-    recover()
+    if hold_folder():  # otherwise the workflow that has it is at it
+        recover()
 
 
 def send_over():
@@ -242,8 +241,10 @@ def more_words(text, asked):
 
 
 def show_forecast(record):
-    """In a dry run, where Snakemake shows its list of rules: what would be sent where."""
-    if getattr(record, "event", None) == LogEvent.RUN_INFO and not FORECAST:
+    """In a dry run, where Snakemake lists its jobs: what would be sent where, and no more."""
+    if FORECAST:
+        return record.levelno >= WARNING or not workflow.output_settings.quiet
+    if getattr(record, "event", None) == LogEvent.RUN_INFO:
         FORECAST.append(True)
         allocations = [allocation_of(jobs) for jobs in groups_to_send()]
         cluster = site.read()
@@ -290,8 +291,9 @@ def record_lost():
     command = [*OURS, "gemmgrid.measure", "lost", "--study", STUDY, "--cells", str(file)]
     subprocess.run(command, check=False)
     # Whoever starts the workflow again wants them measured: to Snakemake they are not finished.
-    for path in lost:
-        workflow.persistence._mark_incomplete(path, None)
+    for job in workflow.dag.jobs:
+        if job.rule.name == "gather" and path_of(job) in lost:
+            workflow.persistence.started(job)
     say(f"{spell(len(lost))} lost; the same command sends them again")
 
 

@@ -16,6 +16,8 @@ LIBRARY_MB = 1000
 """An interpreter with NumPy and a large library such as PyTorch, before any operand."""
 SETS = 3
 """Operands of a cell in memory: its own, a second set for the last check, the library's buffers."""
+THREAD_MB = 40
+"""A BLAS's buffer for each thread: OpenBLAS takes 32 MiB, and packs A and B into it."""
 ROTATED_MB = 1074
 """Operands that a `.cold` cell goes through in turn: a gibibyte at most, or two sets."""
 EVIDENCE_S, GRACE_S, START_S = 30.0, 5.0, 2.0
@@ -31,7 +33,8 @@ def memory_mb(cell: Cell, settings: Mapping[str, Any], machine: Machine) -> int:
     operands = SETS * cell.operand_bytes / 1e6
     if cell.options.cold:
         operands += ROTATED_MB
-    return math.ceil(SNAKEMAKE_MB + (operands + LIBRARY_MB) / settings["memory_fraction"])
+    measured = operands + THREAD_MB * cell.threads + LIBRARY_MB
+    return math.ceil(SNAKEMAKE_MB + measured / settings["memory_fraction"])
 
 
 def minutes(settings: Mapping[str, Any]) -> int:
