@@ -13,10 +13,10 @@ Every line states its target. The exit code is 1 only where something could not 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -79,7 +79,9 @@ def cell_cost(project: SlurmProject, machine: str, cells: int) -> CellCost:
     return CellCost(median(gaps), spans[0][0] - sent, ended - spans[-1][1], len(spans))
 
 
-def waiting_share(project: SlurmProject, machine: str, quiet_s: float = QUIET_S) -> float:
+def waiting_share(
+    project: SlurmProject, machine: str, quiet_s: float = QUIET_S, settled_s: float = SETTLED_S
+) -> float:
     """Share of a core that the workflow takes while one long cell runs on a node."""
     project.add_backend(
         "sleeper",
@@ -97,12 +99,12 @@ def waiting_share(project: SlurmProject, machine: str, quiet_s: float = QUIET_S)
     process = project.start()
     try:
         _wait_for(process, "sent as SLURM job")
-        time.sleep(SETTLED_S)
+        time.sleep(settled_s)
         before, start = _cpu_s(process.pid), time.monotonic()
         time.sleep(quiet_s)
         return (_cpu_s(process.pid) - before) / (time.monotonic() - start)
     finally:
-        process.terminate()
+        os.killpg(process.pid, signal.SIGINT)  # ends the allocation as well
         process.communicate(timeout=300)
 
 
@@ -167,8 +169,7 @@ def main() -> int:
         print(f"  until all stands in the report {cost.after_s:.1f} s", flush=True)
         note("waiting")
         share = waiting_share(project, "node")
-        print(output.verdict("share of a core while waiting", share, LARGEST_SHARE, " "))
-        print(json.dumps({"cell": cost.__dict__, "share": share}))
+        print(output.verdict("of a core while waiting", 100 * share, 100 * LARGEST_SHARE, "%"))
     return 0
 
 
