@@ -188,7 +188,7 @@ class Cluster:
         """Ids of the jobs that wait or run."""
         return run("squeue", "-h", "-o", "%i", check=False).split()
 
-    def wait_for_job(self, node: str, seconds: float = 60) -> str:
+    def wait_for_job(self, node: str, seconds: float = 150) -> str:
         """The id of the job that runs on a node, once there is one."""
         found: list[str] = []
 

@@ -86,7 +86,7 @@ def interrupt(process: subprocess.Popen[str], number: signal.Signals) -> None:
     os.killpg(process.pid, number)
 
 
-def wait_until(true: Callable[[], bool], seconds: float = 60, what: str = "it") -> None:
+def wait_until(true: Callable[[], bool], seconds: float = 150, what: str = "it") -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, f"waited {seconds} s for {what}"

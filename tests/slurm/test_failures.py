@@ -52,11 +52,11 @@ def bad_day(running_cluster: Cluster, tmp_path_factory) -> tuple[SlurmProject, s
         stopped = running_cluster.wait_for_job("fat1")
         running_cluster.wait_for_job("mil1")
         running_cluster.wait_for_job("gpu1")
-        wait_until(lambda: len(project.kept()) >= 3, 60, "cells that are done")
+        wait_until(lambda: len(project.kept()) >= 3, what="cells that are done")
         run("scancel", stopped)
         run("sbatch", "-p", "urgent", "--exclusive", "-o", "/dev/null", "--wrap", "true")
         take_down(running_cluster, "gpu1")
-        output, _ = process.communicate(timeout=240)
+        output, _ = process.communicate(timeout=400)
     finally:
         process.kill()
     running_cluster.revive()
@@ -68,9 +68,9 @@ def take_down(cluster: Cluster, node: str) -> None:
     job = cluster.wait_for_job(node)
     cluster.crash_node(node)
     run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
-    wait_until(lambda: waits(job), 60, "the requeue")
+    wait_until(lambda: waits(job), what="the requeue")
     cluster.start_node(node)
-    wait_until(lambda: node in cluster.idle(), 60, "the node")
+    wait_until(lambda: node in cluster.idle(), what="the node")
     time.sleep(5)  # SLURM still has a word to say to the job's first life there
     hurry(job)
 
@@ -81,7 +81,7 @@ def waits(job: str) -> bool:
 
 def hurry(job: str) -> None:
     """SLURM lets a requeued job wait for two minutes; this one starts when it can."""
-    wait_until(lambda: waits(job), 60, "the requeue")
+    wait_until(lambda: waits(job), what="the requeue")
     run("scontrol", "update", f"JobId={job}", "StartTime=now")
 
 
@@ -153,11 +153,11 @@ def test_a_requeued_allocation_does_not_measure_twice(cluster, project):
     process = project.start()
     try:
         job = cluster.wait_for_job("mil1")
-        wait_until(lambda: len(project.kept()) >= 1, 60, "a cell that is done")
+        wait_until(lambda: len(project.kept()) >= 1, what="a cell that is done")
         first = {path.name: path.read_text() for path in project.kept()}
         run("sbatch", "-p", "urgent", "--exclusive", "-o", "/dev/null", "--wrap", "true")
         hurry(job)
-        output, _ = process.communicate(timeout=240)
+        output, _ = process.communicate(timeout=400)
     finally:
         process.kill()
     assert process.returncode == 0, output
@@ -173,13 +173,13 @@ def test_a_requeued_allocation_does_not_measure_twice(cluster, project):
 def test_a_controller_and_accounting_that_are_down_for_a_while(cluster, project):
     process = project.start()
     try:
-        wait_until(lambda: bool(cluster.jobs()), 60, "a job")
+        wait_until(lambda: bool(cluster.jobs()), what="a job")
         cluster.end("slurmdbd")
         cluster.end("slurmctld")
         time.sleep(12)  # the plugin asks every 11 s at first
         cluster.start_accounting()
         cluster.start_controller()
-        output, _ = process.communicate(timeout=240)
+        output, _ = process.communicate(timeout=400)
     finally:
         process.kill()
     assert process.returncode == 0, output
@@ -200,7 +200,7 @@ def test_without_sacct_the_queue_tells(cluster, project, tmp_path):
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=240,
+        timeout=400,
     )
     assert done.returncode == 0, done.stdout
     assert list(project.statuses().values()) == [["ok"], ["ok"]]

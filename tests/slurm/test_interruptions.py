@@ -17,11 +17,11 @@ def begin(project: SlurmProject, cluster: Cluster) -> subprocess.Popen[str]:
     project.configure({**project.tiny(SHAPES, 1.5), "machines": ["icelake"]})
     process = project.start()
     cluster.wait_for_job("ice1")
-    wait_until(lambda: len(project.kept()) >= 1, 60, "a cell that is done")
+    wait_until(lambda: len(project.kept()) >= 1, what="a cell that is done")
     return process
 
 
-def finish(process: subprocess.Popen[str], seconds: float = 120) -> str:
+def finish(process: subprocess.Popen[str], seconds: float = 300) -> str:
     try:
         return process.communicate(timeout=seconds)[0]
     finally:
