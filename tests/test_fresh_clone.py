@@ -29,7 +29,8 @@ def make(clone: Path, *arguments: str, code: int = 0) -> str:
     path = os.pathsep.join(
         part for part in os.environ["PATH"].split(os.pathsep) if ".venv" not in part
     )
-    variables = {k: v for k, v in environment(PATH=path).items() if k != "VIRTUAL_ENV"}
+    outer = {"VIRTUAL_ENV", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARGUMENTS"}
+    variables = {k: v for k, v in environment(PATH=path).items() if k not in outer}
     done = subprocess.run(
         ["make", *arguments],
         cwd=clone,

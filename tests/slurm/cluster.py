@@ -47,7 +47,18 @@ def missing() -> str | None:
         return f"no SLURM here ({', '.join(lacking)} not found): apt-get install " + " ".join(
             PACKAGES
         )
+    if (ETC / "slurm.conf").exists() and not _is_ours():
+        return f"this host has a SLURM of its own ({ETC}/slurm.conf), which is left alone"
     return None if os.geteuid() == 0 else "a SLURM of our own needs root"
+
+
+def _is_ours() -> bool:
+    """Whether the host's configuration is that of a cluster of these tests."""
+    link = ETC / "slurm.conf"
+    try:
+        return link.is_symlink() and f"ClusterName={nodes.NAME}\n" in link.read_text()
+    except OSError:
+        return False
 
 
 class Cluster:
@@ -65,7 +76,7 @@ class Cluster:
         """
         self._alone = ALONE.open("w")
         self._wait("another test run's cluster to end", self._is_alone, 900)
-        if (ETC / "slurm.conf").is_symlink():
+        if _is_ours():
             Cluster((ETC / "slurm.conf").readlink().parents[1]).stop()
         for name in ("etc", "state", "log", "run", "mysql"):
             (self.base / name).mkdir(parents=True, exist_ok=True)
@@ -230,8 +241,6 @@ class Cluster:
             file.write_text(content)
             file.chmod(0o600 if name == "slurmdbd.conf" else 0o644)
             link = ETC / name
-            if link.exists() and not link.is_symlink():
-                raise ClusterError(f"{link} is there already: this host has a SLURM of its own")
             link.unlink(missing_ok=True)
             link.symlink_to(file)
         if MARK not in HOSTS.read_text():
