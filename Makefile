@@ -20,7 +20,7 @@ help: ## this list
 	@echo 'make bench                 measure this machine, print a table, write reports/index.html'
 	@echo 'make bench STUDY=exercise  another question: a file of config/studies'
 	@echo 'make bench DEPLOY=venv     environments by uv (default without conda), conda, or none'
-	@echo 'make slurm                 the machines of the study through SLURM (MACHINES=icelake,h200 STUDY=…)'
+	@echo 'make slurm                 the machines of the study through SLURM (MACHINES=icelake,h200 STUDY=… CELLS=50)'
 	@echo 'make slurm-plan            what that would send where, and the node-hours at most'
 	@echo 'make report                tables and page from what lies under results/'
 	@echo 'make stale                 which results no longer describe this machine, and why'
@@ -52,9 +52,12 @@ bench: setup
 	@$(SNAKEMAKE) $(DEPLOYING) $(ARGUMENTS) $(TARGETS)
 	@echo "The report: $(CURDIR)/reports/index.html"
 
+# All words for --config together: Snakemake takes the last --config only.
+SENDING = $(strip $(if $(MACHINES),machines=$(MACHINES)) $(if $(CELLS),cells_per_allocation=$(CELLS)) \
+	$(filter-out deploy=venv deploy=conda,deploy=$(DEPLOY)) $(CONFIG))
 THROUGH_SLURM = .venv/bin/snakemake --profile profiles/slurm $(if $(STUDY),--configfile config/studies/$(STUDY).yaml) \
 	$(if $(filter conda,$(DEPLOY)),--use-conda) \
-	$(if $(or $(MACHINES),$(filter none,$(DEPLOY))),--config $(if $(MACHINES),machines=$(MACHINES)) $(if $(filter none,$(DEPLOY)),deploy=none))
+	$(if $(SENDING),--config $(SENDING))
 
 slurm: setup
 	@$(THROUGH_SLURM) $(ARGUMENTS)

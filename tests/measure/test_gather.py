@@ -128,3 +128,10 @@ def test_a_worse_end_of_another_round_counts_more(joined):
     bad["invocations"][0] |= {"status": "wrong", "reason": "zeros"}
     run = joined(part(1, 2, status="implausible", reason="too fast"), bad)
     assert (run["status"], run["reason"]) == ("wrong", "zeros")
+
+
+def test_what_one_round_could_not_tell_of_its_machine_is_kept(joined):
+    told = {"promise": "machine.json cannot be read"}
+    run = joined(part(1, 2, unknown={"gpu": "x"}), part(2, 2, unknown=told))
+    assert run["unknown"] == {"gpu": "x", **told}
+    assert joined(part(1, 2), part(2, 2))["unknown"] == {}

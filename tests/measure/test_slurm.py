@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -266,6 +267,15 @@ def test_this_process_tells_where_it_may_run():
     assert found["affinity"] == sorted(os.sched_getaffinity(0))
 
 
+@pytest.fixture(autouse=True)
+def temporary_folder(monkeypatch, tmp_path):
+    """No other test's answers, and none for other tests."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
 @pytest.fixture
 def scontrol(monkeypatch, tmp_path):
     return lambda body: command(monkeypatch, tmp_path, "scontrol", body)
@@ -337,3 +347,96 @@ def test_the_job_script_on_standard_input_is_not_eaten(scontrol):
         os.dup2(before, 0)
         for one in (before, reading):
             os.close(one)
+
+
+@pytest.fixture
+def asked(scontrol, tmp_path):
+    """A controller that knows job and node; returns what it was asked since the last time."""
+    asked = tmp_path / "asked"
+    (tmp_path / "job").write_text(JOB_22)
+    (tmp_path / "node").write_text(NODE_22)
+    scontrol(f'echo "$3 $4" >>{asked}; cat {tmp_path}/$3')
+
+    def since() -> list[str]:
+        lines = asked.read_text().splitlines() if asked.exists() else []
+        asked.unlink(missing_ok=True)
+        return lines
+
+    return since
+
+
+def test_the_controller_is_asked_once_a_job_node_and_restart(asked, temporary_folder):
+    first = slurm.describe(VARIABLES)
+    assert first == described()
+    assert asked() == ["job 9", "node ice1"]
+    assert slurm.describe(VARIABLES) == first
+    assert asked() == []
+    for changed in (
+        {"SLURM_JOB_ID": "10"},
+        {"SLURMD_NODENAME": "ice2"},
+        {"SLURM_RESTART_COUNT": "1"},
+        {"SLURM_JOB_NAME": "the same number on a cluster that was set up anew"},
+        {"SLURM_TASK_PID": "77"},
+    ):
+        slurm.describe(VARIABLES | changed)
+        assert len(asked()) == 2
+    files = list(temporary_folder.iterdir())
+    assert sorted(file.name for file in files) == [
+        "gemmgrid-slurm-10-ice1-0.json",
+        "gemmgrid-slurm-9-ice1-0.json",
+        "gemmgrid-slurm-9-ice1-1.json",
+        "gemmgrid-slurm-9-ice2-0.json",
+    ]
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+
+
+def test_what_changes_within_a_job_is_read_anew(asked, monkeypatch):
+    slurm.describe(VARIABLES)
+    monkeypatch.setattr(slurm, "affinity", lambda: [17])
+    monkeypatch.setattr(slurm.cgroup, "read", lambda: slurm.cgroup.Limits(memory_bytes=1 << 30))
+    found = slurm.describe(VARIABLES)
+    assert (found["affinity"], found["memory_limit_bytes"]) == ([17], 1 << 30)
+
+
+def test_a_failed_answer_is_asked_for_again(asked, tmp_path):
+    (tmp_path / "node").unlink()
+    assert slurm.describe(VARIABLES)["features"] is None
+    assert asked() == ["job 9", "node ice1"]
+    (tmp_path / "node").write_text(NODE_22)
+    assert slurm.describe(VARIABLES)["features"] == ["icelake", "avx512"]
+    assert asked() == ["node ice1"]
+
+
+def test_a_file_of_another_user_is_not_believed(asked, monkeypatch):
+    slurm.describe(VARIABLES)
+    asked()
+    other = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    slurm.describe(VARIABLES)
+    assert asked() == ["job 9", "node ice1"]
+
+
+@pytest.mark.parametrize("odd", ["link", "pipe", "readable", "folder", b"", b"[]", b'{"of": {}}'])
+def test_odd_files_are_not_believed(asked, temporary_folder, odd):
+    first = slurm.describe(VARIABLES)
+    asked()
+    (file,) = temporary_folder.iterdir()
+    if odd == "link":
+        file.rename(file.with_name("elsewhere"))
+        file.symlink_to("elsewhere")
+    elif odd == "readable":
+        file.chmod(0o644)
+    elif odd in ("pipe", "folder"):
+        file.unlink()
+        os.mkfifo(file) if odd == "pipe" else file.mkdir()
+    else:
+        file.write_bytes(odd)
+    assert slurm.describe(VARIABLES) == first
+    assert asked() == ["job 9", "node ice1"]
+
+
+def test_without_a_place_for_answers_each_cell_asks(asked, temporary_folder):
+    temporary_folder.rmdir()
+    for _ in range(2):
+        assert slurm.describe(VARIABLES)["account"] == "physics"
+        assert asked() == ["job 9", "node ice1"]

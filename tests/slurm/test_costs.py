@@ -20,6 +20,6 @@ def test_an_allocation_is_taken_apart(cluster, project):
 
 def test_waiting_is_measured(cluster, project):
     project.send_to(node=MACHINES["milan"])
-    share = costs.waiting_share(project, "node", quiet_s=3.0, settled_s=2.0)
-    assert 0 <= share < 2
+    share = costs.waiting_share(project, "node", quiet_s=4.0, settled_s=3.0)
+    assert 0 <= share < 0.5  # its questions to SLURM come every two seconds here
     cluster.revive()

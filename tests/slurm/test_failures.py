@@ -166,7 +166,7 @@ def test_a_requeued_allocation_does_not_measure_twice(cluster, project):
     restarted = [one[0]["slurm"]["restarts"] for one in runs.values()]
     assert sorted(restarted)[0] == 0 and sorted(restarted)[-1] == 1
     for name, text in first.items():
-        cell = name.rpartition(".json")[0].rpartition(".")[0]
+        cell = name.removesuffix(".json").rsplit(".", 2)[0]  # without round and job
         assert runs[f"numpy-openblas/{cell}"][0]["id"] in text
 
 
@@ -221,3 +221,24 @@ def test_a_job_that_slurm_does_not_take_ends_in_a_word(cluster, project, tmp_pat
     assert "Job violates policy" in output
     assert list(project.statuses().values()) == [["lost"], ["lost"]]
     assert reasons(project, "icelake") == {"REFUSED"}
+
+
+def test_a_lost_round_makes_its_cells_lost(cluster, project):
+    """The first round's allocation is cancelled, the second's ends well."""
+    sampling = {**project.tiny(sample_s=1.0)["sampling"], "rounds": 2}
+    project.send_to(milan={"partition": "cpu", "constraint": "milan", "cpus": 2})
+    project.configure({**project.tiny(), "machines": ["milan"], "sampling": sampling})
+    process = project.start()
+    try:
+        first = cluster.wait_for_job("mil1")
+        run("scancel", first)
+        output, _ = process.communicate(timeout=400)
+    finally:
+        process.kill()
+    assert process.returncode == 1, output
+    assert list(project.statuses().values()) == [["lost"], ["lost"]], output
+    assert reasons(project, "milan") == {"CANCELLED"}
+    project.snakemake()
+    assert list(project.statuses().values()) == [["lost", "ok"], ["lost", "ok"]]
+    for runs in project.cells("milan").values():
+        assert [one["round"] for one in runs[-1]["invocations"]] == [1, 2]

@@ -128,15 +128,21 @@ def test_one_cell_again_on_other_hardware_is_flagged_and_does_not_become_the_mac
     facts = json.loads(file.read_text())
     facts["cpu"]["model"] = "Another CPU"
     file.write_text(json.dumps(facts))
-    output = project.snakemake("-f", f"results/icelake/{name}.jsonl", code=None)
+    output = project.snakemake("--cores", "1", "-f", f"results/icelake/{name}.jsonl", code=None)
     assert "1 cell of icelake sent as SLURM job" in output
+    assert "1 cell ran on nodes that are not what config/machines.yaml promises" in output
     assert project.counts_of("icelake") == {name: 2, name.replace("32x32x32", "48x48x48"): 1}
     run = project.cells("icelake")[name][-1]
     assert "other-machine" in run["flags"]
     assert run["promise"]["broken"] == [
         "this is other hardware than results/icelake/machine.json describes"
     ]
+    assert len(run["slurm"]["affinity"]) == 2  # whatever --cores says
     assert json.loads(file.read_text())["cpu"]["model"] == "Another CPU"
+    # It is not what was wanted, so the same command measures it again.
+    output = project.snakemake("-n")
+    rows = {line.split()[0]: line.split() for line in output.splitlines() if line.strip()}
+    assert rows["icelake"][1:3] == ["1", "1"]
 
 
 def test_rounds_and_single_cells_are_allocations_of_their_own(cluster, project):

@@ -63,8 +63,8 @@ def test_the_forecast(cluster, project):
     project.send_to(icelake=ICELAKE, milan={**MACHINES["milan"], "cells_per_allocation": 1})
     output = project.snakemake("-n")
     rows = {line.split()[0]: line.split() for line in output.splitlines() if line.strip()}
-    assert rows["icelake"][1:6] == ["1", "2", "2", "0:02", "2"]
-    assert rows["milan"][1:6] == ["2", "2", "1", "0:01", "2"]
+    assert rows["icelake"][1:6] == ["1", "2", "2", "0:04", "2"]
+    assert rows["milan"][1:6] == ["2", "2", "1", "0:02", "2"]
     assert rows["total"][1:3] == ["3", "4"]
     assert project.machines() == []
 

@@ -3,6 +3,8 @@
 
 
 include: "common/slurm.smk"
+include: "common/forecast.smk"
+include: "common/campaign.smk"
 
 
 for entry in PLAN.backends.values():
@@ -32,9 +34,11 @@ for entry in PLAN.backends.values():
             slurm_account=asked_for("account"),
             qos=asked_for("qos"),
             slurm_extra=other_words,
+            cpus_per_task=cpus_of,  # whatever --cores makes of the threads
             mem_mb=memory,
             runtime=minutes,
             slot=1,
+            shared=beside_others,
         params:
             spec=spec,
             command=round_command,

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gemmgrid.plan.slurm.ask import Answer
-from gemmgrid.plan.slurm.campaign import Campaign, cancel, left_behind
+from gemmgrid.plan.slurm.campaign import Campaign, cancel, left_behind, wait_until_gone
 from gemmgrid.plan.slurm.outcome import Outcome
 
 A, B, C = (f"results/ice/numpy-openblas/{name}.jsonl" for name in "abc")
@@ -89,10 +89,15 @@ def test_a_file_that_says_nothing_leaves_nothing(tmp_path, content):
     assert left_behind(file, queue(f"7 {UUID}")) == []
 
 
-def test_without_a_file_or_an_answer_nothing_is_left(campaign):
+def down(*_, **__):
+    return Answer(None, "down")
+
+
+def test_without_a_file_nothing_is_left_and_without_an_answer_nobody_knows(campaign):
     assert left_behind(campaign.file, queue(f"7 {UUID}")) == []
+    assert left_behind(campaign.file, down) == []
     campaign.add("7", "ice", [A])
-    assert left_behind(campaign.file, lambda *_, **__: Answer(None, "down")) == []
+    assert left_behind(campaign.file, down) is None
     campaign.close()
     assert not campaign.file.exists()
     campaign.close()
@@ -121,3 +126,18 @@ def test_cancelling(campaign):
     assert cancel(["7"], lambda *_, **__: Answer("")) is None
     assert cancel([], ask) is None
     assert len(asked) == 1
+
+
+def test_cancelled_jobs_are_waited_for(campaign):
+    campaign.add("7", "ice", [A])
+    answers = [Answer(f"7 {UUID}\n"), Answer(None, "down"), Answer("")]
+    assert wait_until_gone(campaign.file, lambda *_, **__: answers.pop(0), pause_s=0.0)
+    assert answers == []
+    assert not wait_until_gone(campaign.file, queue(f"7 {UUID}"), seconds=0.0, pause_s=0.0)
+
+
+def test_jobs_of_an_earlier_run_are_not_forgotten(campaign):
+    campaign.add("7", "ice", [A])
+    again = Campaign(campaign.file)
+    again.add("8", "ice", [B])
+    assert left_behind(campaign.file, queue(f"7 {UUID}", f"8 {UUID}")) == ["7", "8"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gemmgrid.plan.slurm.ask import Answer
-from gemmgrid.plan.slurm.outcome import Outcome, of
+from gemmgrid.plan.slurm.outcome import Outcome, of, refused
 
 NO_SACCT = "'sacct' is not installed here (not found in PATH)"
 INVALID = (
@@ -241,3 +241,25 @@ def test_odd_answers_do_not_raise(text):
     assert of("9", asking(text, text)).state is None
     assert of("9", asking("9||||||||||", "JobId=9")).job == "9"
     assert of("9", asking("9|||||||||")).text.startswith("UNKNOWN: SLURM job 9 was lost sight of")
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (
+            "SLURM sbatch failed. The error message was 'sbatch: error: Batch job submission "
+            "failed: Job violates accounting/QOS policy (job submit limit, user's size and/or "
+            "time limits)'.\n    sbatch call:\n        sbatch --job-name 'x' /dev/stdin\n",
+            "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job "
+            "submit limit, user's size and/or time limits) (with fewer allocations at a time it "
+            "may: --jobs N, or more cells_per_allocation)",
+        ),
+        ("The error message was 'WorkflowError: no account'", "WorkflowError: no account"),
+        ("The error message was ''.\n    sbatch call:\n  x", "sbatch was interrupted"),
+        ("something else", "something else"),
+    ],
+)
+def test_a_refusal_is_told_whole(message, text):
+    found = refused(message)
+    assert found.text == f"REFUSED: SLURM did not take the job: {text}"
+    assert (found.job, found.state) == ("", "REFUSED")

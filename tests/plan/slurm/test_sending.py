@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,9 +16,10 @@ from gemmgrid.plan.slurm import sending
 class Plugin:
     """A test double of the plugin's module, around the parts of its executor that are changed."""
 
-    def __init__(self, problem: Exception | None) -> None:
+    def __init__(self, problem: Exception | None = None) -> None:
         self.errors: list[tuple[Any, str]] = []
         self.sent: list[Any] = []
+        self.done: list[str] = []
         plugin = self
 
         class Executor:
@@ -25,6 +27,9 @@ class Plugin:
                 settings = SimpleNamespace(seconds_between_status_checks=longest)
                 self.workflow = SimpleNamespace(remote_execution_settings=settings)
                 self.now = 0.0
+                self._job_submission_executor = SimpleNamespace(
+                    shutdown=lambda **how: plugin.done.append(f"no more {sorted(how.items())}")
+                )
 
             @property
             def next_seconds_between_status_checks(self) -> float:
@@ -42,13 +47,19 @@ class Plugin:
                 except ValueError:
                     print(job.rule.name)
 
+            def cancel_jobs(self, active_jobs: list[Any]) -> None:
+                plugin.done.append(f"cancelled {active_jobs}")
+                if problem:
+                    raise problem
+
             def _report_job_error_threadsafe(self, job_info: Any, message: str) -> None:
                 plugin.errors.append((job_info, message))
 
         self.Executor = Executor
         self.SubmittedJobInfo = lambda job: job
         self.get_account = lambda logger: "guessed"
-        sending.install(self)
+        self.set_gres_string = lambda job: " --gpus=2"
+        sending.install(self, lambda: self.done.append("the rest"))
 
 
 def test_a_job_that_goes_well_goes_its_way():
@@ -74,6 +85,29 @@ def test_the_distance_between_questions_has_an_end(wanted, found):
     assert executor.next_seconds_between_status_checks == found
 
 
+@pytest.mark.parametrize("problem", [None, ValueError("scancel failed")])
+def test_ctrl_c_ends_what_is_being_sent_as_well(problem):
+    plugin = Plugin(problem)
+    with nullcontext() if problem is None else pytest.raises(ValueError):
+        plugin.Executor(60).cancel_jobs([7])
+    stopped = "no more [('cancel_futures', True), ('wait', True)]"
+    assert plugin.done == [stopped, "cancelled [7]", "the rest"]
+
+
+@pytest.mark.parametrize(
+    ("gres", "words"),
+    [
+        ("gpu:h200:1", " --gres=gpu:h200:1"),
+        ("gpu:nvidia_a100-sxm4-80gb:1", " --gres=gpu:nvidia_a100-sxm4-80gb:1"),
+        ("gpu:a100:1,nvme:1", " --gres=gpu:a100:1,nvme:1"),
+        (None, " --gpus=2"),
+    ],
+)
+def test_any_gres_of_machines_yaml_can_be_sent(gres, words):
+    job = SimpleNamespace(resources={"gres": gres} if gres else {})
+    assert Plugin().set_gres_string(job) == words
+
+
 def test_the_real_plugin_has_what_is_changed():
     assert inspect.signature(real_plugin.get_account).parameters.keys() == {"logger"}
     assert "get_account(self.logger)" in inspect.getsource(real_plugin.Executor.get_account_arg)
@@ -83,3 +117,7 @@ def test_the_real_plugin_has_what_is_changed():
     names = list(inspect.signature(executor._report_job_error_threadsafe).parameters)
     assert names == ["self", "job_info", "msg"]
     assert real_plugin.SubmittedJobInfo(None).job is None
+    assert list(inspect.signature(executor.cancel_jobs).parameters) == ["self", "active_jobs"]
+    assert list(inspect.signature(real_plugin.set_gres_string).parameters) == ["job"]
+    assert "set_gres_string(job)" in inspect.getsource(executor.run_job)
+    assert "_job_submission_executor.submit(" in inspect.getsource(executor._submit_job)

@@ -81,7 +81,7 @@ def asking(answer, asked=None):
 def test_what_slurm_would_take_is_no_problem(entry):
     asked: list = []
     fine = asking(Answer(""), asked)
-    assert problem(entry(FULL)["ice"], 10, 1900, fine) is None
+    assert problem(entry(FULL)["ice"], 10, 1900, asking=fine) is None
     assert asked[0][:2] == ("sbatch", "--test-only")
     assert asked[0][-1] == "--wrap=true"
 
@@ -125,4 +125,16 @@ def test_without_sbatch_and_without_an_answer_nothing_is_refused(entry):
         "'sbatch' is not installed here (not found in PATH)",
         "'sbatch --test-only' did not answer within 20 s",
     ):
-        assert problem(machine, 10, 1900, asking(Answer(None, reason))) is None
+        assert problem(machine, 10, 1900, asking=asking(Answer(None, reason))) is None
+
+
+def test_what_the_command_line_adds_is_asked_too(entry):
+    asked: list[tuple[str, ...]] = []
+
+    def fine(*words: str, **_: object) -> Answer:
+        asked.append(words)
+        return Answer("")
+
+    machine = entry("ice: {partition: cpu, cpus: 2}")["ice"]
+    assert problem(machine, 10, 1900, ["--qos=fast", "--reservation=mine"], asking=fine) is None
+    assert {"--qos=fast", "--reservation=mine", "--partition=cpu"} <= set(asked[0])

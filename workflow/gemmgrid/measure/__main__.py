@@ -3,6 +3,7 @@
 
 Always ends with exit code 0 and a run that says what happened, except when it is interrupted or
 the disk refuses the record: then nothing is recorded, and the earlier history is as it was.
+`gather` also fails where the history holds its run already: then nothing was measured.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from gemmgrid.measure import kept, lost, promise, slurm
 from gemmgrid.measure import request as requests
 from gemmgrid.measure.gather import gather
 from gemmgrid.measure.lock import measuring
-from gemmgrid.measure.progress import Progress, outcome_line
+from gemmgrid.measure.progress import Progress, outcome_line, passing_over
 from gemmgrid.measure.supervisor import measure_cell
-from gemmgrid.measure.whereabouts import Whereabouts
+from gemmgrid.measure.whereabouts import MACHINE_FILE, UnreadableError, Whereabouts
 from gemmgrid.records import history
 
 
@@ -52,7 +53,9 @@ def main() -> int:
             with measuring(look):
                 _measure(arguments, look)
         else:
-            {"gather": _append, "recover": _recover, "lost": _lose}[arguments.what](arguments)
+            return {"gather": _append, "recover": _recover, "lost": _lose}[arguments.what](
+                arguments
+            )
     except Interrupted as interruption:
         return interruption.exit_code
     except OSError as error:
@@ -74,59 +77,107 @@ def _measure(arguments: argparse.Namespace, look: Callable[[], None]) -> None:
     on_node = arguments.what == "round" and arguments.keep
     counter = Path() if on_node else arguments.study.with_name("progress.json")
     progress = Progress(counter, arguments.log)
+    told = f"{arguments.log or progress.path} cannot be written"
     if arguments.what == "cell":
         run = _place(measure_cell(request, look), request, arguments.results)
         history.append(arguments.out, run)
-        progress.done(outcome_line(run))
+        with passing_over(told):
+            progress.done(outcome_line(run))
         return
-    earlier = kept.of_this_job(arguments.keep) if arguments.keep else None
-    run = earlier or _place(
-        measure_cell(request, look, [arguments.round]), request, arguments.results
-    )
-    if arguments.keep:
-        kept.put(arguments.keep, run)
+    earlier = kept.of_this_job(arguments.keep) if on_node else None
+    if earlier:
+        run = earlier
+    else:
+        place = _place_on_node if on_node else _place
+        run = measure_cell(request, look, [arguments.round])
+        run = place(run, request, arguments.results)
+        if on_node:
+            kept.put(arguments.keep, run)
     history.write_atomically(arguments.out, history.dumps(run).encode())
     # Whoever started the workflow counts what nodes have done when it arrives.
-    progress.say(outcome_line(run)) if on_node else progress.done(outcome_line(run))
+    with passing_over(told):
+        progress.say(outcome_line(run)) if on_node else progress.done(outcome_line(run))
 
 
 def _place(run: dict[str, Any], request: requests.Request, results: Path) -> dict[str, Any]:
-    """The run with where it was made: the SLURM job, and whether this is the machine it is for."""
-    here, folder = Whereabouts(run["device"]), results / request.machine
-    broken = promise.broken(request.promise, here.facts)
-    # A node that is not as promised must not become what its machine is known by.
-    stranger = here.stranger_to(folder) if broken else here.write(folder)
-    if stranger:
-        broken.append(stranger)
-    flags = {*run["flags"], *(["other-machine"] if broken else [])}
+    """The run with where it was made: the SLURM job, and whether this is the machine it is for.
+
+    Changes `run` step by step, so that an error leaves in it what is known by then.
+    """
+
+    def judge(broken: list[str]) -> None:
+        run["promise"] = {**request.promise, "broken": broken} if request.promise else None
+        run["flags"] = sorted({*run["flags"], *(["other-machine"] if broken else [])})
+
     run["slurm"] = slurm.describe()
     if run["slurm"] and run["slurm"]["exclusive"] is not None:
-        flags = flags - {"shared-node"} | (set() if run["slurm"]["exclusive"] else {"shared-node"})
-    run["promise"] = {**request.promise, "broken": broken} if request.promise else None
-    run["flags"] = sorted(flags)
+        shared = set() if run["slurm"]["exclusive"] else {"shared-node"}
+        run["flags"] = sorted({*run["flags"]} - {"shared-node"} | shared)
+    here, folder = Whereabouts(run["device"]), results / request.machine
+    broken = promise.broken(request.promise, here.facts)
+    judge(broken)
+    try:
+        # A node that is not as promised must not become what its machine is known by.
+        stranger = here.stranger_to(folder) if broken else here.write(folder)
+    except UnreadableError as error:  # which says nothing about the hardware here
+        run["unknown"]["promise"] = str(error)
+        stranger = None
+    if stranger:
+        judge([*broken, stranger])
     return run
 
 
-def _append(arguments: argparse.Namespace) -> None:
+def _place_on_node(run: dict[str, Any], request: requests.Request, results: Path) -> dict[str, Any]:
+    """The same, but a shared file that cannot be written costs nobody the measurement."""
+    try:
+        return _place(run, request, results)
+    except OSError as error:
+        file = results / request.machine / MACHINE_FILE
+        run["unknown"]["promise"] = f"{file} could not be kept: {error}"
+        print(f"gemmgrid: {run['unknown']['promise']}", file=sys.stderr, flush=True)
+        return run
+
+
+def _append(arguments: argparse.Namespace) -> int:
     run = gather(arguments.parts)
-    kept.append_once(arguments.out, run)
+    parts = [json.loads(path.read_text()) for path in arguments.parts]
+    grew = kept.append_once(arguments.out, run)
     if arguments.kept:
-        kept.forget(arguments.kept, [json.loads(path.read_text()) for path in arguments.parts])
+        kept.forget(arguments.kept, parts)
     progress = Progress(arguments.progress or Path(), arguments.log)
-    line = f"{run['machine']}  {outcome_line(run)}" if arguments.progress else outcome_line(run)
-    progress.tick(line) if arguments.progress else progress.say(line)
+    told = f"{arguments.log} cannot be written"
+    if not grew:
+        for path in arguments.parts:
+            with passing_over(f"{path} cannot be removed"):
+                path.unlink(missing_ok=True)
+        with passing_over(told):
+            Progress(Path(), arguments.log).say(
+                f"gemmgrid: {arguments.out} holds this run already, so nothing was measured now. "
+                "What was left of it is removed: starting again measures."
+            )
+        return 1
+    if arguments.progress:
+        progress.tick(f"{run['machine']}  {outcome_line(run)}")
+    else:
+        with passing_over(told):
+            progress.say(outcome_line(run))
+    return 0
 
 
-def _recover(arguments: argparse.Namespace) -> None:
-    grown = kept.recover(arguments.kept, arguments.results)
+def _recover(arguments: argparse.Namespace) -> int:
+    grown = kept.recover(arguments.kept, arguments.results, arguments.parts)
+    for path in grown:
+        print(path)
     if grown:
         cells = "1 cell" if len(grown) == 1 else f"{len(grown)} cells"
         print(f"gemmgrid: {cells} of allocations that did not end well are kept", file=sys.stderr)
+    return 0
 
 
-def _lose(arguments: argparse.Namespace) -> None:
+def _lose(arguments: argparse.Namespace) -> int:
     for entry in json.loads(arguments.cells.read_text()):
         lost.record(entry, arguments.study)
+    return 0
 
 
 def _environment(arguments: argparse.Namespace) -> requests.Environment:
@@ -156,7 +207,7 @@ def _arguments() -> argparse.Namespace:
         command.add_argument("--log", type=Path, help="file that keeps what is printed")
         if name == "round":
             command.add_argument("--round", type=int, required=True)
-            command.add_argument("--keep", type=Path, help="file that outlives a lost job")
+            command.add_argument("--keep", type=Path, help="outlives a lost job; see measure.kept")
     command = commands.add_parser("gather")
     command.add_argument("--out", type=Path, required=True)
     command.add_argument("--log", type=Path, help="file that keeps what is printed")
@@ -166,6 +217,7 @@ def _arguments() -> argparse.Namespace:
     command = commands.add_parser("recover")
     command.add_argument("--kept", type=Path, required=True)
     command.add_argument("--results", type=Path, default=Path("results"))
+    command.add_argument("--parts", type=Path, help="folder of the rounds that Snakemake keeps")
     command = commands.add_parser("lost")
     command.add_argument("--study", type=Path, required=True)
     command.add_argument("--cells", type=Path, required=True, help="JSON: see measure.lost")

@@ -22,9 +22,7 @@ def gather(parts: list[Path]) -> dict[str, Any]:
     runs = [json.loads(path.read_text()) for path in parts]
     run: dict[str, Any] = dict(runs[0])
     run["invocations"] = [one for part in runs for one in part["invocations"]]
-    run["flags"] = sorted(
-        {flag for part in runs for flag in part["flags"]} - {"one-round", "few-invocations"}
-    )
+    run["flags"] = sorted({flag for part in runs for flag in part["flags"]} - SHORTNESS)
     run["conditions"] = {
         "before": runs[0]["conditions"]["before"],
         "after": runs[-1]["conditions"]["after"],
@@ -67,3 +65,6 @@ def _join_places(run: dict[str, Any], parts: list[dict[str, Any]]) -> None:
     if promises:
         broken = dict.fromkeys(text for promise in promises for text in promise["broken"])
         run["promise"] = {**promises[0], "broken": list(broken)}
+    untold = [part["unknown"]["promise"] for part in parts if "promise" in part["unknown"]]
+    if untold:
+        run["unknown"] = {**run["unknown"], "promise": untold[0]}

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from gemmgrid.measure.assemble import rate_of, relative_half_width, seconds_per_call
 from gemmgrid.records.history import write_atomically
+
+NO_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP})
+"""What a file system without flock answers."""
+
+
+@contextmanager
+def passing_over(what: str) -> Iterator[None]:
+    """For what comes after a run is safe: an OSError is told, and costs nobody the run."""
+    try:
+        yield
+    except OSError as error:
+        with suppress(OSError):
+            why = error.strerror or error
+            print(f"gemmgrid: {what}: {why}; passed over", file=sys.stderr, flush=True)
 
 
 class Progress:
@@ -59,13 +76,30 @@ class Progress:
         self._count(spent)
 
     def tick(self, text: str) -> None:
-        """The line of a cell that was measured elsewhere; counts it. Several may do so at once."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.with_suffix(".lock").open("w") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
+        """The line of a cell that was measured elsewhere; counts it. Several may do so at once.
+
+        Counts without a lock where there is none to be had, and never raises an OSError.
+        """
+        with self._alone():
             now = Progress(self.path, self.log)
-            now.say(text)
-            now._count(0.0)
+            with passing_over(f"{self.log} cannot be written"):
+                now.say(text)
+            with passing_over(f"{self.path} does not count this cell"):
+                now._count(0.0)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the counter's lock, where its file system has locks."""
+        with ExitStack() as stack:
+            with passing_over(f"{self.path} is counted without its lock"):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                held = stack.enter_context(self.path.with_suffix(".lock").open("w"))
+                try:
+                    fcntl.flock(held, fcntl.LOCK_EX)
+                except OSError as error:
+                    if error.errno not in NO_LOCKS:
+                        raise
+            yield
 
     def _count(self, seconds: float) -> None:
         self.seconds.append(seconds)

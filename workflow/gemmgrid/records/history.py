@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gemmgrid.records.run import NotARunError, migrate
+
+PASSING = frozenset({errno.ESTALE, errno.EIO, errno.ETIMEDOUT})
+"""Errors of a network file system that are often gone at the next try."""
 
 
 @dataclass
@@ -44,12 +48,24 @@ def append(path: Path, run: Mapping[str, Any]) -> None:
 
 def read(path: Path) -> History:
     """All runs of a file, migrated; lines that are no runs become problems and are left alone."""
-    history = History(path)
+    try:
+        return _parse(path, path.read_bytes())
+    except OSError as error:
+        problem = {"line": None, "problem": f"cannot be read: {error.strerror}"}
+        return History(path, problems=[problem])
+
+
+def holds(path: Path, run_id: str) -> bool:
+    """Whether a run of this id is in the history; OSError where that cannot be told."""
     try:
         content = path.read_bytes()
-    except OSError as error:
-        history.problems.append({"line": None, "problem": f"cannot be read: {error.strerror}"})
-        return history
+    except FileNotFoundError:
+        return False
+    return any(run["id"] == run_id for run in _parse(path, content).runs)
+
+
+def _parse(path: Path, content: bytes) -> History:
+    history = History(path)
     if not content.strip():
         history.problems.append({"line": None, "problem": "empty"})
     for number, line in enumerate(content.split(b"\n"), start=1):
@@ -147,4 +163,6 @@ def _beside(path: Path, content: bytes) -> Iterator[Path]:
         beside.chmod(0o644)
         yield beside
     finally:
-        beside.unlink(missing_ok=True)
+        # The content may be in its place by now: what is left over is no reason to fail.
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)

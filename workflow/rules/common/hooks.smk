@@ -46,7 +46,7 @@ def before_sending(jobs):
 def after_sending():
     if MEASURED and PLAN.machines:
         recover()
-        record_lost()
+        tell_snakemake()
 
 
 def write_plan(jobs):

@@ -2,7 +2,8 @@
 
 ROUNDS = range(1, PLAN.settings["rounds"] + 1)
 ROUND = len(PLAN.cells) + 1  # the span of priorities in one round
-PART = f"{STATE}/rounds/{{machine}}/{{backend}}/{{cell}}.{{round}}.json"
+ROUNDS_FOLDER = f"{STATE}/rounds"
+PART = f"{ROUNDS_FOLDER}/{{machine}}/{{backend}}/{{cell}}.{{round}}.json"
 # Every job takes all of them, so that two never overlap.
 ALL_CORES = 1 if PLAN.machines or not workflow.resource_settings.cores else workflow.cores
 KEPT = f"{STATE}/kept"  # runs made on nodes, until they stand in their histories

@@ -154,5 +154,8 @@ def hold_folder():
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        except OSError as error:  # a file system without locks
+            note = f"gemmgrid: note: no lock in {folder}: {error.strerror}; start one workflow at a time"
+            print(note, file=sys.stderr)
         HELD.append(held)
     return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ SCHEMA = 1
 
 @dataclass
 class Allocation:
-    """Cells that were sent together. cells: paths of their files; outcome: once it failed."""
+    """Parts of cells that were sent together, by a name each; outcome: once it failed."""
 
     job: str | None
     machine: str
@@ -55,7 +56,7 @@ class Campaign:
         return next((one for one in self.allocations if one.job == job), None)
 
     def outcomes(self) -> dict[str, Outcome]:
-        """Path of a cell's file → how the last allocation that held it ended, if it failed."""
+        """A part's name → how the last allocation that held it ended, if that failed."""
         found: dict[str, Outcome] = {}
         for one in self.allocations:
             for cell in one.cells:
@@ -83,21 +84,35 @@ class Campaign:
             )
 
 
-def left_behind(file: Path, asking: Asking = ask) -> list[str]:
-    """SLURM jobs of an earlier run that still wait or run. Empty where nothing can be asked."""
+def left_behind(file: Path, asking: Asking = ask) -> list[str] | None:
+    """SLURM jobs of an earlier run that still wait or run; None where the queue does not answer."""
     jobs = _jobs_of(file)
     if not jobs:
         return []
     # Ids come round again after some years or a reset: the name tells whether the job is ours.
     # --all: hidden partitions too.
     answer = asking("squeue", "-h", "--all", "--me", "-o", "%i %j")
-    alive = [line.split(None, 1) for line in (answer.text or "").splitlines()]
+    if answer.text is None:
+        return None
+    alive = [line.split(None, 1) for line in answer.text.splitlines()]
     return [job for job, *name in alive if job in jobs and name and "gemmgrid" in name[0]]
 
 
 def cancel(jobs: list[str], asking: Asking = ask) -> str | None:
     """End these jobs; returns why that failed."""
     return asking("scancel", *jobs, limit_s=60.0).reason if jobs else None
+
+
+def wait_until_gone(
+    file: Path, asking: Asking = ask, seconds: float = 60.0, pause_s: float = 1.0
+) -> bool:
+    """Wait until the jobs of an earlier run have left the queue; whether they have."""
+    end = time.monotonic() + seconds
+    while left_behind(file, asking) != []:
+        if time.monotonic() > end:
+            return False
+        time.sleep(pause_s)
+    return True
 
 
 def _jobs_of(file: Path) -> list[str]:

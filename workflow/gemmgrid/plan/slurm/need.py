@@ -22,6 +22,10 @@ ROTATED_MB = 1074
 """Operands that a `.cold` cell goes through in turn: a gibibyte at most, or two sets."""
 EVIDENCE_S, GRACE_S, START_S = 30.0, 5.0, 2.0
 """Beside the budget: the evidence process, and for each process what the supervisor lets pass."""
+PLACE_S = 10.0
+"""What a cell takes beside its processes: the machine's facts, SLURM's answers, its files."""
+LEAST_MIN = 2
+"""Minutes that even the shortest cell gets: Snakemake starts twice before the first one."""
 CELLS = 50
 """Cells of one allocation where nothing else is said."""
 
@@ -41,8 +45,9 @@ def minutes(settings: Mapping[str, Any]) -> int:
     """Minutes that one round of one cell takes at most: its budget and what is beside it."""
     rounds, processes = settings["rounds"], settings["invocations"]
     share = math.ceil(processes / rounds)
-    seconds = settings["budget_s"] * share / processes + share * (GRACE_S + START_S)
-    return math.ceil((seconds + (EVIDENCE_S if settings["evidence"] else 0)) / 60)
+    seconds = settings["budget_s"] * share / processes + share * (GRACE_S + START_S) + PLACE_S
+    seconds += EVIDENCE_S if settings["evidence"] else 0
+    return max(LEAST_MIN, math.ceil(seconds / 60))
 
 
 def cells_per_allocation(

@@ -199,3 +199,13 @@ def _spelled(count: int) -> str:
         return "1 minute" if count == 1 else f"{count} minutes"
     hours, rest = divmod(count, 60)
     return f"{hours} h" + (f" {rest} min" if rest else "")
+
+
+def refused(message: str) -> Outcome:
+    """The outcome of a job that SLURM did not take, from the plugin's message about it."""
+    told = re.search(r"error message was '(.*?)'\.\s+sbatch call", message, re.S)
+    told = told or re.search(r"error message was '(.*)'", message, re.S)
+    text = " ".join((told[1] if told else message).split()) or "sbatch was interrupted"
+    if re.search(r"submit limit|MaxSubmit|MaxJobCount|QOSMax\w*Submit", text, re.I):
+        text += " (with fewer allocations at a time it may: --jobs N, or more cells_per_allocation)"
+    return Outcome("", "REFUSED", f"REFUSED: SLURM did not take the job: {text}")

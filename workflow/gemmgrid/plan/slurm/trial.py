@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
 from gemmgrid.plan.machines import FILE, Machine
 from gemmgrid.plan.slurm.ask import ask
@@ -34,9 +35,18 @@ def request(machine: Machine, minutes: int, memory_mb: int) -> list[str]:
     return words + (["--exclusive"] if machine.exclusive else [])
 
 
-def problem(machine: Machine, minutes: int, memory_mb: int, asking: Asking = ask) -> str | None:
-    """Why SLURM would not take the machine's allocations; None where it would, or is silent."""
-    words = request(machine, minutes, memory_mb)
+def problem(
+    machine: Machine,
+    minutes: int,
+    memory_mb: int,
+    more: Sequence[str] = (),
+    asking: Asking = ask,
+) -> str | None:
+    """Why SLURM would not take the machine's allocations; None where it would, or is silent.
+
+    more   words for sbatch that the command line adds
+    """
+    words = [*request(machine, minutes, memory_mb), *more]
     answer = asking("sbatch", "--test-only", *words, "--wrap=true", limit_s=20.0)
     refused = re.search(r"ended with exit code \d+: (.*)", answer.reason or "", re.S)
     if not refused or _SILENT.search(refused[1]):
