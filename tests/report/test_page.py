@@ -15,7 +15,9 @@ import pytest
 
 from gemmgrid.report import page
 from gemmgrid.report.collect import Collection, collect
+from gemmgrid.report.hardware import Fact
 from gemmgrid.report.sections import SECTIONS
+from gemmgrid.report.sections.machines import _differs
 from gemmgrid.report.view import View
 from tests.report import synthetic
 from tests.report.synthetic import HOSTILE
@@ -148,6 +150,12 @@ def test_machines_stand_side_by_side_with_differences_marked(html: str) -> None:
     assert re.search(r'class="differs"><th scope="row">cores', machines)
     assert re.search(r"<tr><th scope=\"row\">kernel", machines)
     assert "not known: the kernel offers no cpufreq here" in machines
+
+
+def test_what_a_machine_does_not_tell_is_no_difference() -> None:
+    assert not _differs("cores", [Fact("2"), Fact(None, "lost"), Fact("2")])
+    assert _differs("cores", [Fact("2"), Fact(None), Fact("4")])
+    assert not _differs("described at", [Fact("today"), Fact("yesterday")])
 
 
 def test_exercise_says_which_size_and_how_a_routine_is_known(html: str) -> None:

@@ -22,9 +22,7 @@ def build(view: View) -> dict[str, Any]:
     for label in next(iter(known.values()), {}):
         cells = [known[name][label] for name in names]
         if any(cell.text or cell.reason for cell in cells):
-            texts = {cell.text for cell in cells}
-            differs = len(texts) > 1 and label not in _NEVER_MARKED
-            lines.append({"label": label, "cells": cells, "differs": differs})
+            lines.append({"label": label, "cells": cells, "differs": _differs(label, cells)})
     lines += _jobs(view, names)
     counts = {
         name: {
@@ -48,9 +46,13 @@ def _jobs(view: View, names: list[str]) -> list[dict[str, Any]]:
     lines = []
     for label in dict.fromkeys(label for told in jobs.values() for label in told):
         cells = [Fact(jobs[name].get(label)) if jobs[name] else _OUTSIDE for name in names]
-        differs = len({cell.text for cell in cells}) > 1 and label not in _NEVER_MARKED
-        lines.append({"label": label, "cells": cells, "differs": differs})
+        lines.append({"label": label, "cells": cells, "differs": _differs(label, cells)})
     return lines
+
+
+def _differs(label: str, cells: list[Fact]) -> bool:
+    """Whether the machines are known to differ in this: what one does not tell is no difference."""
+    return len({cell.text for cell in cells if cell.text}) > 1 and label not in _NEVER_MARKED
 
 
 def _recorded_as(view: View, name: str) -> list[str]:
