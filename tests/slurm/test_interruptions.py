@@ -9,11 +9,11 @@ import subprocess
 from tests.slurm.cluster import Cluster
 from tests.slurm.project import SlurmProject, wait_until
 
-SHAPES = [256, 272, 288, 304]
+SHAPES = [256, 272, 288]
 
 
 def begin(project: SlurmProject, cluster: Cluster) -> subprocess.Popen[str]:
-    """Four cells of some seconds each in one allocation, of which one is done and one has begun."""
+    """Three cells of some seconds each in one allocation, of which one is done and one has begun."""
     project.configure({**project.tiny(SHAPES, 0.8), "machines": ["icelake"]})
     process = project.start()
     cluster.wait_for_job("ice1")
