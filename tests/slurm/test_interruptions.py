@@ -13,7 +13,7 @@ SHAPES = [256, 272, 288]
 
 
 def begin(project: SlurmProject, cluster: Cluster) -> subprocess.Popen[str]:
-    """Three cells of some seconds each in one allocation, of which one is done and one has begun."""
+    """Three cells of some seconds each in one allocation: one is done, one has begun."""
     project.configure({**project.tiny(SHAPES, 0.8), "machines": ["icelake"]})
     process = project.start()
     cluster.wait_for_job("ice1")
