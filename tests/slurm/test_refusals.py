@@ -52,8 +52,16 @@ def test_machines_without_the_profile(cluster, project):
     assert project.machines() == []
 
 
+def test_the_executor_without_the_profile(cluster, project):
+    output = project.local("--executor", "slurm", "--jobs", "2", code=1)
+    assert "add --profile profiles/slurm, which limits the resources slot and shared" in output
+    assert project.machines() == []
+    assert run("squeue", "-h") == ""
+
+
 def test_the_profile_without_machines(cluster, project):
     project.configure(project.tiny())
+    assert "nothing would be sent" in project.snakemake("-n")
     output = project.snakemake(code=1)
     assert "this study says no `machines:`" in output
     assert project.machines() == []

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from gemmgrid.measure.slurm import affinity
+from gemmgrid.measure.threads import affinity
 
 
 def broken(

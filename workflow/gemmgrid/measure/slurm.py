@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmgrid.measure import cgroup
+from gemmgrid.measure.threads import affinity
 
 PATIENCE_S = 10.0
 """Seconds that the controller may take to answer; a job asks it twice on each of its nodes."""
@@ -180,11 +181,6 @@ def describe(
         if value is None and (key != "gres" or no_job)
     }
     return {**found, "unknown": unknown}
-
-
-def affinity() -> list[int] | None:
-    """CPUs that this process may run on; None where the system does not tell."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 
 def _exclusive(oversubscribe: str | None, allocated: int | None, usable: int | None) -> bool | None:

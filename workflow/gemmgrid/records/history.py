@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -121,12 +120,6 @@ def _run_of(line: bytes) -> dict[str, Any] | None:
 def dumps(document: Any) -> str:
     """One line of strict JSON: no NaN, no infinity, keys in the order given."""
     return json.dumps(document, separators=(",", ":"), allow_nan=False)
-
-
-def dumps_readable(document: Any) -> str:
-    """Indented JSON with each list of plain values on one line, so that samples stay short."""
-    text = json.dumps(document, indent=1, allow_nan=False)
-    return re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda m: f"[{' '.join(m[1].split())}]", text) + "\n"
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -112,7 +112,10 @@ def send_over():
     problem = campaign.cancel(left)
     jobs = f"SLURM jobs {', '.join(left)} of an interrupted run"
     if problem:
-        raise WorkflowError(f"{jobs} could not be cancelled: {problem}. End them: scancel …")
+        raise WorkflowError(
+            f"{jobs} could not be cancelled: {problem}. End them, and start again: "
+            f"scancel {' '.join(left)}"
+        )
     campaign.wait_until_gone(CAMPAIGN.file)
     recover()
     say(f"cancelled {jobs}: what they measured is kept, the rest is sent again")

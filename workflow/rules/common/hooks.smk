@@ -17,6 +17,16 @@ def describe_tool():
     }
 
 
+NO_MACHINES = (
+    "--profile profiles/slurm sends cells to nodes, and this study says no `machines:`, so they would "
+    "all go by the name of this host. Describe the nodes in config/machines.yaml and name them: "
+    "--config machines=NAME,NAME"
+)
+LIMITS = set(workflow.resource_settings.resources)  # slot is one where the profile is used
+if workflow.output_settings.dryrun and "slot" in LIMITS and not PLAN.machines:
+    print(f"gemmgrid: nothing would be sent. {NO_MACHINES}", file=sys.stderr)
+
+
 def before_sending(jobs):
     """Refuse what would be measured on another machine than its name says; look for leftovers."""
     through_slurm = workflow.executor_plugin.name == "slurm"
@@ -27,10 +37,11 @@ def before_sending(jobs):
             "allocation on such a node, say --config machine=NAME instead of machines."
         )
     if jobs and through_slurm and not PLAN.machines:
+        raise WorkflowError(NO_MACHINES)
+    if jobs and through_slurm and not {"slot", "shared"} <= LIMITS:
         raise WorkflowError(
-            "--profile profiles/slurm sends cells to nodes, and this study says no `machines:`, so "
-            "they would all go by the name of this host. Describe the nodes in "
-            "config/machines.yaml and name them: --config machines=NAME,NAME"
+            "the cells of an allocation would be measured at the same time: add --profile "
+            "profiles/slurm, which limits the resources slot and shared to 1"
         )
     if jobs and through_slurm and not shutil.which("sbatch"):
         raise WorkflowError(
