@@ -32,12 +32,12 @@ from typing import Any
 from support import ROOT, environments, measuring, output
 from support.environments import note
 
-from gemmgrid.measure.assemble import seconds_per_call
-from gemmgrid.measure.gather import gather
+from gemmgrid.measure.supervise.assemble import seconds_per_call
+from gemmgrid.measure.supervise.rounds import gather
 from gemmgrid.records.cell import PROTOCOL, Cell
 from gemmgrid.records.context import digest
 from gemmgrid.records.history import dumps, write_atomically
-from gemmgrid.report.statistics import interval
+from gemmgrid.report.judge.statistics import interval
 
 KEPT = ROOT / "results" / ".benchmarks" / "repeatability"
 CELLS = (

@@ -20,8 +20,8 @@ REPORTING |= {"yaml", "jsonschema"}  # for references and for bundles from elsew
 BACKENDS = {"scipy", "torch", "mlx", "jax"}
 SUPERVISING = [
     "gemmgrid.measure.__main__",
-    "gemmgrid.measure.supervisor",
-    "gemmgrid.measure.gather",
+    "gemmgrid.measure.supervise.supervisor",
+    "gemmgrid.measure.supervise.rounds",
     "gemmgrid.measure.doctor",
     "gemmgrid.measure.explain",
 ]
@@ -112,7 +112,8 @@ def test_reporting_loads_no_backend():
 def test_a_measured_process_loads_numpy_and_its_backend_only(environment, adapter, own):
     program = (
         "import json, sys\n"
-        "from gemmgrid.measure import procedure, adapters\n"
+        "from gemmgrid.measure import adapters\n"
+        "from gemmgrid.measure.invocation import steps\n"
         f"adapters.load('{adapter}')('cpu', {{}})\n"
         "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
     )

@@ -12,7 +12,7 @@ import argparse
 import numpy as np
 import pyperf
 
-from gemmgrid.measure import operands
+from gemmgrid.measure.invocation import operands
 from gemmgrid.records.cell import Cell
 
 

@@ -12,7 +12,7 @@ import sys
 import torch
 from torch.utils import benchmark
 
-from gemmgrid.measure import operands
+from gemmgrid.measure.invocation import operands
 from gemmgrid.records.cell import Cell
 
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.environment import measured_environment
-from gemmgrid.measure.request import Environment
+from gemmgrid.measure.supervise.environment import measured_environment
+from gemmgrid.measure.supervise.request import Environment
 from gemmgrid.plan.environments import marker_path
 from gemmgrid.plan.environments.build import build, packages_in, write_marker
 from support import PACKAGE, ROOT

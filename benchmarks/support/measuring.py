@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from gemmgrid.measure.lock import measuring
-from gemmgrid.measure.request import Environment, Request
-from gemmgrid.measure.supervisor import measure_cell
+from gemmgrid.measure.supervise.lock import measuring
+from gemmgrid.measure.supervise.request import Environment, Request
+from gemmgrid.measure.supervise.supervisor import measure_cell
 from gemmgrid.plan import Backend, load, load_registry
 from gemmgrid.records.cell import Cell
 from support import ROOT, tool

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
-from gemmgrid.measure.request import Environment
+from gemmgrid.measure.supervise.request import Environment
 from gemmgrid.plan.environments import uv
 from gemmgrid.records.cell import Cell
 from support import PACKAGE, ROOT

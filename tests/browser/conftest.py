@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gemmgrid.report import page
-from gemmgrid.report.collect import collect
+from gemmgrid.report.page import page
+from gemmgrid.report.read.collect import collect
 from tests.browser.webdriver import Browser, missing
 from tests.report import synthetic
 

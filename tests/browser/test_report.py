@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gemmgrid.report import page
-from gemmgrid.report.collect import collect
+from gemmgrid.report.page import page
+from gemmgrid.report.read.collect import collect
 from tests.browser.webdriver import Browser
 from tests.report import synthetic
-from tests.report.test_page import hostile_study
+from tests.report.page.test_page import hostile_study
 
 ENTER, TAB = "\ue007", "\ue004"
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
+from gemmgrid.plan.config.machines import local_target
+from gemmgrid.plan.config.registry import load_registry
 from gemmgrid.plan.environments import uv
-from gemmgrid.plan.machines import local_target
-from gemmgrid.plan.registry import load_registry
 from tests.conda.channel.contents import KEPT, channel_of, downloaded
 from tests.conda.conftest import TABLE
 from tests.conda.project import MACHINE, ROOT, STUDY, Project, clean

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from gemmgrid.plan.config.errors import ConfigError
+from gemmgrid.plan.config.registry import load_registry
 from gemmgrid.plan.environments.build import build
-from gemmgrid.plan.errors import ConfigError
-from gemmgrid.plan.registry import load_registry
 from tests.conda.project import ROOT, Project
 
 NUMPY = "numpy-openblas"

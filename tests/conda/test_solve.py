@@ -18,9 +18,9 @@ from rattler import Channel, Gateway, GenericVirtualPackage, MatchSpec, PackageN
 from rattler.exceptions import SolverError
 from rattler.platform import Subdir
 
-from gemmgrid.plan.availability import Availability
-from gemmgrid.plan.machines import Target
-from gemmgrid.plan.registry import Backend, load_registry
+from gemmgrid.plan.config.machines import Target
+from gemmgrid.plan.config.registry import Backend, load_registry
+from gemmgrid.plan.grid.availability import Availability
 from tests.conda.recipes import ALL, ARM, MAC, X86, conda_forge
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gemmgrid.measure.request import Environment, Request
-from gemmgrid.measure.supervisor import measure_cell
+from gemmgrid.measure.supervise.request import Environment, Request
+from gemmgrid.measure.supervise.supervisor import measure_cell
 from gemmgrid.records.cell import Cell
 
 ROOT = Path(__file__).resolve().parents[2]

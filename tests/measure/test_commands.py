@@ -10,14 +10,14 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from tests.measure.parts import CELL, part
 
 from gemmgrid.measure import __main__ as command
-from gemmgrid.measure import kept, slurm
-from gemmgrid.measure.progress import Progress
-from gemmgrid.measure.whereabouts import Whereabouts
+from gemmgrid.measure.host.identity import Whereabouts
+from gemmgrid.measure.node import recovery, slurm
+from gemmgrid.measure.supervise.progress import Progress
 from gemmgrid.records import history
 from gemmgrid.records.cell import Cell
+from tests.measure.parts import CELL, part
 
 PACKAGE = str(Path(history.__file__).parents[2])
 SPEC = {
@@ -154,8 +154,8 @@ def test_gathering_what_is_there_already_measures_nothing_and_fails(folder, monk
     folder.out.write_text(json.dumps(part()))
     assert gather(folder).returncode == 0
     before = folder.file.read_bytes()
-    kept.put(folder.keep, part())
-    other = kept.put(folder.keep.with_name(f"{CELL}.2.json"), part(2))
+    recovery.put(folder.keep, part())
+    other = recovery.put(folder.keep.with_name(f"{CELL}.2.json"), part(2))
     done = gather(folder, "--log", folder.root / "log")
     assert done.returncode == 1
     told = f"gemmgrid: {folder.file} holds this run already, so nothing was measured now."
@@ -171,7 +171,7 @@ def test_gathering_what_is_there_already_measures_nothing_and_fails(folder, monk
 def test_nothing_fails_once_the_run_is_in_its_history(folder, monkeypatch, capfd, counted):
     folder.out.parent.mkdir(parents=True)
     folder.out.write_text(json.dumps(part()))
-    kept.put(folder.keep, part())
+    recovery.put(folder.keep, part())
     for owner, name in ((Path, "unlink"), (Progress, "say"), (Progress, "_count")):
         monkeypatch.setattr(owner, name, refuse)
     words = ["gather", "--out", folder.file, "--kept", folder.kept, folder.out]
@@ -187,7 +187,7 @@ def test_recovering_names_the_histories_that_grew(folder, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     folder.out.parent.mkdir(parents=True)
     folder.out.write_text(json.dumps(part()))
-    kept.put(folder.keep, part())
+    recovery.put(folder.keep, part())
     words = ("recover", "--kept", folder.kept, "--results", folder.results)
     done = folder.run(*words, "--parts", folder.parts)
     assert (done.returncode, done.stdout) == (0, f"{folder.file}\n")

@@ -13,7 +13,7 @@ import yaml
 
 from gemmgrid.plan import Plan, load
 from gemmgrid.plan import plan as plan_module
-from gemmgrid.plan.machines import Machine, Target
+from gemmgrid.plan.config.machines import Machine, Target
 
 ROOT = Path(__file__).resolve().parents[2]
 VENV_ENVIRONMENTS = (

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from gemmgrid.plan import cpus, hardware
-from gemmgrid.plan.machines import local_target
+from gemmgrid.plan.config.machines import local_target
 from gemmgrid.records.names import name_problem
 
 

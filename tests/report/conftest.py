@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgrid.report.collect import Collection, collect
+from gemmgrid.report.read.collect import Collection, collect
 from tests.report import synthetic
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from gemmgrid.plan import references
-from gemmgrid.report import check, compare, sides, tables
-from gemmgrid.report.collect import collect
-from gemmgrid.report.page import render
-from gemmgrid.report.view import View
+from gemmgrid.plan.change import references
+from gemmgrid.report import tables
+from gemmgrid.report.judge import check, compare, sides
+from gemmgrid.report.page.page import render
+from gemmgrid.report.page.view import View
+from gemmgrid.report.read.collect import collect
 from tests.report import synthetic
 
 ROOT = Path(__file__).resolve().parents[2]

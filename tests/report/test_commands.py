@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gemmgrid.report.__main__ import main
-from gemmgrid.report.terminal import number, shorten, wants_colour
+from gemmgrid.report.terminal.text import number, shorten, wants_colour
 from tests.report import synthetic
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from gemmgrid.report import tables
-from gemmgrid.report.collect import Collection, collect
+from gemmgrid.report.read.collect import Collection, collect
 from tests.report import synthetic
 
 CELL = synthetic.gemm(64)

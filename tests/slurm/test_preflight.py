@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgrid.plan.machines import Machine, load_machines
+from gemmgrid.plan.config.machines import Machine, load_machines
 from gemmgrid.plan.slurm.preflight import check, matching
 from gemmgrid.plan.slurm.site import Node, Site, read
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.measure.interpreters import interpreter, variables
 
 SCRIPT = Path(__file__).with_name("watch_rows.py")

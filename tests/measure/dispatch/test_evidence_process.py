@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from gemmgrid.measure.dispatch.explain import watched_operands
+from gemmgrid.measure.invocation import operands as timed_operands
+from gemmgrid.records.cell import Cell
 from tests.measure.dispatch.rows import ONE_THREAD
 from tests.measure.interpreters import interpreter, variables
-
-from gemmgrid.measure import operands as timed_operands
-from gemmgrid.measure.dispatch import operands
-from gemmgrid.records.cell import Cell
 
 KEYS = {"status", "reason", "cost_s", "routines", "kernels", "hidden", "no_blas", "inconsistent",
         "slots_watched", "problems"}  # fmt: skip
@@ -103,7 +103,7 @@ def test_a_slow_cell_is_left_as_soon_as_enough_is_known(tmp_path: Path) -> None:
                                   "gemm.float64.700x700x700.t1.reuse"])  # fmt: skip
 def test_large_operands_differ_from_the_timed_ones_in_their_values_alone(name: str) -> None:
     cell = Cell.parse(name)
-    ours, timed = operands.make(cell, 1), timed_operands.make(cell, 1)
+    ours, timed = watched_operands.make(cell, 1), timed_operands.make(cell, 1)
     for mine, theirs in zip((ours.A, ours.B, ours.C), (timed.A, timed.B, timed.C), strict=True):
         assert mine is not None and theirs is not None
         assert (mine.shape, mine.strides, mine.dtype) == (
@@ -116,7 +116,7 @@ def test_large_operands_differ_from_the_timed_ones_in_their_values_alone(name: s
     assert (ours.B is ours.A) == (timed.B is timed.A)
     assert (ours.C0 is None) == (timed.C0 is None)
     small = Cell.parse("gemm.float32.64x64x64.t1")
-    assert np.array_equal(operands.make(small, 3).A, timed_operands.make(small, 3).A)
+    assert np.array_equal(watched_operands.make(small, 3).A, timed_operands.make(small, 3).A)
 
 
 def test_an_unsupported_cell_is_skipped_with_its_reason(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_crash_leaves_the_stage_behind(tmp_path: Path) -> None:
         "import sys\n"
         "from pathlib import Path\n"
         "import numpy as np\n"
-        "from gemmgrid.measure.dispatch import evidence, process\n"
+        "from gemmgrid.measure.dispatch import evidence, evidence_process as process\n"
         "def crashing(run, *args, **more):\n"
         "    import ctypes\n"
         "    ctypes.string_at(1)\n"

@@ -7,6 +7,7 @@ import subprocess
 from typing import Any
 
 import pytest
+
 from tests.measure.interpreters import interpreter, run, variables
 
 COMMAND = ("-m", "gemmgrid.measure.dispatch", "explain")

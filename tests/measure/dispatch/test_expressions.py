@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gemmgrid.measure.dispatch.expressions import FUNCTIONS, ExpressionError, parse
+from gemmgrid.measure.dispatch.explain.expressions import FUNCTIONS, ExpressionError, parse
 
 OPERANDS = {
     "A": np.arange(9.0).reshape(3, 3),

@@ -7,9 +7,10 @@ import re
 from typing import Any
 
 import pytest
+
 from tests.measure.interpreters import ROOT
 
-FILE = ROOT / "workflow" / "gemmgrid" / "report" / "lesson.json"
+FILE = ROOT / "workflow" / "gemmgrid" / "report/lesson/lesson.json"
 LINES = {line["id"]: line for line in json.loads(FILE.read_text(encoding="utf-8"))["lines"]}
 
 

@@ -11,10 +11,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from gemmgrid.measure.dispatch.library_logs import gpu, hlo, verbose
+from gemmgrid.measure.dispatch.library_logs.switches import switch_on
 from tests.measure.interpreters import variables
-
-from gemmgrid.measure.dispatch import gpu, hlo, logs
-from gemmgrid.measure.dispatch.switches import switch_on
 
 MKL = """\
 MKL_VERBOSE oneMKL 2024.0 Update 2 Product build 20240605 for Intel(R) 64 architecture, lp64
@@ -102,7 +101,7 @@ custom_call_target="__cublas$gemm", backend_config={"gemm_backend_config":{"beta
 
 
 def test_mkl_logs_its_blas_calls() -> None:
-    gemm, dot = logs.parse_mkl(MKL)
+    gemm, dot = verbose.parse_mkl(MKL)
     assert (gemm.routine, gemm.symbol, gemm.library) == ("sgemm", "SGEMM", "oneMKL")
     assert gemm.arguments == {"transa": "n", "transb": "t", "m": 512, "n": 256, "k": 128,
                               "lda": 512, "ldb": 256, "ldc": 512, "threads": 2}  # fmt: skip
@@ -110,7 +109,7 @@ def test_mkl_logs_its_blas_calls() -> None:
 
 
 def test_onednn_logs_primitives_and_their_implementation() -> None:
-    reorder, matmul = logs.parse_onednn(ONEDNN)
+    reorder, matmul = verbose.parse_onednn(ONEDNN)
     assert reorder.routine == "reorder"
     assert (matmul.routine, matmul.kernel) == ("matmul", "brg_matmul:avx512_core_bf16")
     assert {key: matmul.arguments[key] for key in "mnk"} == {"m": 512, "n": 128, "k": 256}
@@ -195,10 +194,10 @@ def test_the_newest_program_with_a_product_is_read(tmp_path: Path) -> None:
 def test_output_of_c_and_of_python_is_captured_and_restored() -> None:
     code = """
 import ctypes, os
-from gemmgrid.measure.dispatch import logs
+from gemmgrid.measure.dispatch.library_logs import verbose
 libc = ctypes.CDLL(None)
 print("before")
-with logs.captured(1) as output:
+with verbose.captured(1) as output:
     print("from Python")
     libc.printf(b"from C\\n")
     os.write(1, b"from the system\\n")

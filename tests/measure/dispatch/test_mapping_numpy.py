@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.measure.dispatch.rows import Answer, row, watch
 
 SETUP = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.measure.dispatch.rows import Answer, row, watch
 
 SCIPY = """
@@ -28,9 +29,9 @@ ROWS = [
 
 CBLAS = """
 import numpy as np
-from gemmgrid.measure import operands
+from gemmgrid.measure.invocation import operands
 from gemmgrid.measure.adapters.cblas import CblasAdapter
-from gemmgrid.measure.loop import compile_loop
+from gemmgrid.measure.invocation.loop import compile_loop
 from gemmgrid.records.cell import Cell
 adapter = CblasAdapter("cpu", {OPTIONS})
 def prepared(name):

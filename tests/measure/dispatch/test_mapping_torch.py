@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 
 import pytest
+
 from tests.measure.dispatch.rows import Answer, Seen, row, watch
 
 SETUP = """

@@ -11,10 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgrid.measure.dispatch import elf
-from gemmgrid.measure.dispatch.mapped import mapped_objects
-from gemmgrid.measure.dispatch.memory import MemoryMap, read_word
-from gemmgrid.measure.dispatch.symbols import AddressNames, SymbolTable, shorten, symbol_table
+from gemmgrid.measure.dispatch.objects import elf
+from gemmgrid.measure.dispatch.objects.mapped import mapped_objects
+from gemmgrid.measure.dispatch.objects.memory import MemoryMap, read_word
+from gemmgrid.measure.dispatch.objects.symbols import (
+    AddressNames,
+    SymbolTable,
+    shorten,
+    symbol_table,
+)
 
 pytestmark = pytest.mark.skipif(
     platform.system() != "Linux" or platform.libc_ver()[0] != "glibc",

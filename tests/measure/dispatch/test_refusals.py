@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.measure.interpreters import interpreter, run
 
-from gemmgrid.measure.dispatch import sampling
-from gemmgrid.measure.dispatch.support import platform_problem
+from gemmgrid.measure.dispatch.objects.support import platform_problem
+from gemmgrid.measure.dispatch.trace import perf_sampling
+from tests.measure.interpreters import interpreter, run
 
 REFUSE = """
 import ctypes, json, os, platform, struct
 import numpy as np
 from pathlib import Path
 from gemmgrid.measure.dispatch.evidence import observe
-from gemmgrid.measure.dispatch.hidden import Asked
+from gemmgrid.measure.dispatch.explain.hidden import Asked
 
 NUMBERS = {
     "x86_64": {"mmap": 9, "mprotect": 10, "perf_event_open": 298},
@@ -74,8 +74,8 @@ def test_no_executable_memory_leaves_sampling() -> None:
 
 def test_no_memory_for_stubs_is_told_too() -> None:
     message = ask("""
-        from gemmgrid.measure.dispatch.stubs import StubMemory, Wanted
-        from gemmgrid.measure.dispatch.support import ExecutableMemoryError
+        from gemmgrid.measure.dispatch.trace.stubs import StubMemory, Wanted
+        from gemmgrid.measure.dispatch.objects.support import ExecutableMemoryError
         memory = StubMemory()
         refuse("mmap", 13, argument=2, bits=4)
         try:
@@ -91,10 +91,10 @@ def test_pages_that_cannot_be_made_writable() -> None:
     message = ask(
         """
         from scipy.linalg import _fblas
-        from gemmgrid.measure.dispatch import elf, memory
-        from gemmgrid.measure.dispatch.got import RoutineTrace
-        from gemmgrid.measure.dispatch.patch import tracing
-        from gemmgrid.measure.dispatch.support import ProtectionError
+        from gemmgrid.measure.dispatch.objects import elf, memory
+        from gemmgrid.measure.dispatch.trace.got import RoutineTrace
+        from gemmgrid.measure.dispatch.trace.patch import tracing
+        from gemmgrid.measure.dispatch.objects.support import ProtectionError
         trace = RoutineTrace()
         loaded = [o for o in elf.loaded_objects() if o.path == _fblas.__file__][0]
         every = [one.address for one in elf.imports(loaded, lambda name: True)]
@@ -145,14 +145,14 @@ def test_without_sampling_no_blas_is_not_proved() -> None:
 def test_each_reason_for_no_sampling_has_its_cure(
     monkeypatch: pytest.MonkeyPatch, setting: str, words: str
 ) -> None:
-    monkeypatch.setattr(sampling, "_setting", lambda name: setting)
-    message = sampling._refusal(13)
+    monkeypatch.setattr(perf_sampling, "_setting", lambda name: setting)
+    message = perf_sampling._refusal(13)
     assert f"perf_event_paranoid is {setting}" in message
     assert words in message
 
 
 def test_a_kernel_without_the_call_is_told_apart() -> None:
-    assert "no perf_event_open" in sampling._refusal(38)
+    assert "no perf_event_open" in perf_sampling._refusal(38)
 
 
 @pytest.mark.skipif(
@@ -177,9 +177,9 @@ def test_a_stripped_library_has_no_kernel_names(tmp_path: Path) -> None:
     copy.write_bytes(without_symbols(library.read_bytes()))
     record = ask(
         """
-        from gemmgrid.measure import operands
+        from gemmgrid.measure.invocation import operands
         from gemmgrid.measure.adapters.cblas import CblasAdapter
-        from gemmgrid.measure.loop import compile_loop
+        from gemmgrid.measure.invocation.loop import compile_loop
         from gemmgrid.records.cell import Cell
         cell = Cell.parse("gemm.float32.300x300x300.t1")
         adapter = CblasAdapter("cpu", {"path": os.environ["LIBRARY"]})
@@ -234,7 +234,9 @@ def test_on_an_unsupported_platform_the_table_of_sources_answers() -> None:
     """A test double of macOS: what the record looks like where nothing can be seen."""
     record = ask("""
         import platform as known
-        from gemmgrid.measure.dispatch import evidence, sampling, support
+        from gemmgrid.measure.dispatch import evidence
+        from gemmgrid.measure.dispatch.trace import perf_sampling as sampling
+        from gemmgrid.measure.dispatch.objects import support
         known.system = lambda: "Darwin"
         print(json.dumps(observe(lambda: A @ A.copy(), gemm, blas="accelerate")))
     """)

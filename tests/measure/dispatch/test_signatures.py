@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from gemmgrid.measure.dispatch.signatures import parse, watched
+from gemmgrid.measure.dispatch.trace.signatures import parse, watched
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from gemmgrid.measure.dispatch import code_aarch64, code_x86_64
-from gemmgrid.measure.dispatch.layout import Capture, Ring
-from gemmgrid.measure.dispatch.signatures import Routine, parse
+from gemmgrid.measure.dispatch.trace import code_aarch64, code_x86_64
+from gemmgrid.measure.dispatch.trace.layout import Capture, Ring
+from gemmgrid.measure.dispatch.trace.signatures import Routine, parse
 
 CODE, COUNTER, RING, TARGET, DATA, STACK = (0x100000 * i for i in range(1, 7))
 SIZE = 0x10000

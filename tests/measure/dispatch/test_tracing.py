@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.measure.interpreters import run
 
 START = """
 import ctypes, json, os, threading
 import numpy as np
 from pathlib import Path
-from gemmgrid.measure.dispatch import elf, memory
-from gemmgrid.measure.dispatch.got import RoutineTrace
-from gemmgrid.measure.dispatch.openblas import find_tables
-from gemmgrid.measure.dispatch.patch import PatchSet, tracing
-from gemmgrid.measure.dispatch.support import TracerBusyError
+from gemmgrid.measure.dispatch.objects import elf, memory
+from gemmgrid.measure.dispatch.trace.got import RoutineTrace
+from gemmgrid.measure.dispatch.trace.openblas import find_tables
+from gemmgrid.measure.dispatch.trace.patch import PatchSet, tracing
+from gemmgrid.measure.dispatch.objects.support import TracerBusyError
 
 def tracers():
     return [RoutineTrace(), *find_tables()[0]]
@@ -276,7 +277,7 @@ def test_calls_through_ctypes_are_traced_too() -> None:
 
 def test_more_calls_than_can_be_noted_are_counted() -> None:
     answer = ask("""
-        from gemmgrid.measure.dispatch import stubs
+        from gemmgrid.measure.dispatch.trace import stubs
         trace = RoutineTrace()
         times = stubs.NOTED_CALLS + 1000
         with tracing(trace):

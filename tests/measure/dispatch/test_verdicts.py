@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from gemmgrid.measure.dispatch.documented import expected
 from gemmgrid.measure.dispatch.evidence import conclude
-from gemmgrid.measure.dispatch.got import TracedCall
-from gemmgrid.measure.dispatch.hidden import Asked, Memory
-from gemmgrid.measure.dispatch.logs import LoggedCall
-from gemmgrid.measure.dispatch.openblas import KernelCount
-from gemmgrid.measure.dispatch.sampling import Place, Samples
-from gemmgrid.measure.dispatch.signatures import parse
+from gemmgrid.measure.dispatch.explain.hidden import Asked, Memory
+from gemmgrid.measure.dispatch.library_logs.documented import expected
+from gemmgrid.measure.dispatch.library_logs.verbose import LoggedCall
+from gemmgrid.measure.dispatch.trace.got import TracedCall
+from gemmgrid.measure.dispatch.trace.openblas import KernelCount
+from gemmgrid.measure.dispatch.trace.perf_sampling import Place, Samples
+from gemmgrid.measure.dispatch.trace.signatures import parse
 from gemmgrid.measure.dispatch.watch import Watched
 
 OPENBLAS = "/lib/libopenblas.so.0"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgrid.plan.machines import Machine, load_machines
+from gemmgrid.plan.config.machines import Machine, load_machines
 from gemmgrid.plan.slurm.site import Site, parse_nodes, parse_partitions
 
 RECORDED = Path(__file__).parent / "recorded"

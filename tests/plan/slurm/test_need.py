@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemmgrid.plan.errors import ConfigError
+from gemmgrid.plan.config.errors import ConfigError
 from gemmgrid.plan.slurm.need import cells_per_allocation, memory_mb, minutes
 from gemmgrid.records.cell import Cell
 

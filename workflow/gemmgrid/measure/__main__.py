@@ -19,13 +19,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure import kept, lost, promise, slurm
-from gemmgrid.measure import request as requests
-from gemmgrid.measure.gather import gather
-from gemmgrid.measure.lock import measuring
-from gemmgrid.measure.progress import Progress, outcome_line, passing_over
-from gemmgrid.measure.supervisor import measure_cell
-from gemmgrid.measure.whereabouts import MACHINE_FILE, UnreadableError, Whereabouts
+from gemmgrid.measure.host.identity import MACHINE_FILE, UnreadableError, Whereabouts
+from gemmgrid.measure.node import lost, node_match, recovery, slurm
+from gemmgrid.measure.supervise import request as requests
+from gemmgrid.measure.supervise.lock import measuring
+from gemmgrid.measure.supervise.progress import Progress, outcome_line, passing_over
+from gemmgrid.measure.supervise.rounds import gather
+from gemmgrid.measure.supervise.supervisor import measure_cell
 from gemmgrid.records import history
 
 
@@ -84,7 +84,7 @@ def _measure(arguments: argparse.Namespace, look: Callable[[], None]) -> None:
         with passing_over(told):
             progress.done(outcome_line(run))
         return
-    earlier = kept.of_this_job(arguments.keep) if on_node else None
+    earlier = recovery.of_this_job(arguments.keep) if on_node else None
     if earlier:
         run = earlier
     else:
@@ -92,7 +92,7 @@ def _measure(arguments: argparse.Namespace, look: Callable[[], None]) -> None:
         run = measure_cell(request, look, [arguments.round])
         run = place(run, request, arguments.results)
         if on_node:
-            kept.put(arguments.keep, run)
+            recovery.put(arguments.keep, run)
     history.write_atomically(arguments.out, history.dumps(run).encode())
     # Whoever started the workflow counts what nodes have done when it arrives.
     with passing_over(told):
@@ -114,7 +114,7 @@ def _place(run: dict[str, Any], request: requests.Request, results: Path) -> dic
         shared = set() if run["slurm"]["exclusive"] else {"shared-node"}
         run["flags"] = sorted({*run["flags"]} - {"shared-node"} | shared)
     here, folder = Whereabouts(run["device"]), results / request.machine
-    broken = promise.broken(request.promise, here.facts)
+    broken = node_match.broken(request.promise, here.facts)
     judge(broken)
     try:
         # A node that is not as promised must not become what its machine is known by.
@@ -141,9 +141,9 @@ def _place_on_node(run: dict[str, Any], request: requests.Request, results: Path
 def _append(arguments: argparse.Namespace) -> int:
     run = gather(arguments.parts)
     parts = [json.loads(path.read_text()) for path in arguments.parts]
-    grew = kept.append_once(arguments.out, run)
+    grew = recovery.append_once(arguments.out, run)
     if arguments.kept:
-        kept.forget(arguments.kept, parts)
+        recovery.forget(arguments.kept, parts)
     progress = Progress(arguments.progress or Path(), arguments.log)
     told = f"{arguments.log} cannot be written"
     if not grew:
@@ -165,7 +165,7 @@ def _append(arguments: argparse.Namespace) -> int:
 
 
 def _recover(arguments: argparse.Namespace) -> int:
-    grown = kept.recover(arguments.kept, arguments.results, arguments.parts)
+    grown = recovery.recover(arguments.kept, arguments.results, arguments.parts)
     for path in grown:
         print(path)
     if grown:

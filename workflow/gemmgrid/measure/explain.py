@@ -12,8 +12,8 @@ import os
 import shutil
 import sys
 
-from gemmgrid.measure.environment import measured_environment
-from gemmgrid.measure.supervisor import PACKAGE_FOLDER
+from gemmgrid.measure.supervise.environment import measured_environment
+from gemmgrid.measure.supervise.supervisor import PACKAGE_FOLDER
 
 
 def main() -> int:

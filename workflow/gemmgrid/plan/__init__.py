@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gemmgrid.plan.errors import ConfigError
-from gemmgrid.plan.grid import PlannedCell, SkippedCell
-from gemmgrid.plan.machines import Machine
+from gemmgrid.plan.config.errors import ConfigError
+from gemmgrid.plan.config.machines import Machine
+from gemmgrid.plan.config.registry import Backend, load_registry
+from gemmgrid.plan.grid.expand import PlannedCell, SkippedCell
 from gemmgrid.plan.plan import Plan, load
-from gemmgrid.plan.registry import Backend, load_registry
 
 __all__ = [
     "Backend",

@@ -14,11 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.plan.availability import Availability
-from gemmgrid.plan.config import Study, read_study
-from gemmgrid.plan.errors import ConfigError
-from gemmgrid.plan.grid import PlannedCell, SkippedCell, expand
-from gemmgrid.plan.machines import (
+from gemmgrid.plan.config.errors import ConfigError
+from gemmgrid.plan.config.machines import (
     Machine,
     Target,
     check_backends,
@@ -26,7 +23,10 @@ from gemmgrid.plan.machines import (
     local_target,
     remote_target,
 )
-from gemmgrid.plan.registry import Backend, load_registry
+from gemmgrid.plan.config.registry import Backend, load_registry
+from gemmgrid.plan.config.study import Study, read_study
+from gemmgrid.plan.grid.availability import Availability
+from gemmgrid.plan.grid.expand import PlannedCell, SkippedCell, expand
 from gemmgrid.records.context import digest
 from gemmgrid.records.history import write_atomically
 from gemmgrid.records.run import now

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gemmgrid.report.collect import Collection
+    from gemmgrid.report.read.collect import Collection
 
 RESULTS = Path("results")
 REPORT = Path("reports/index.html")
@@ -56,16 +56,16 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     # Imports wait until it is known what is needed: drawing takes seconds to import.
     if asked.command == "gate":
-        from gemmgrid.report.gate import gate
+        from gemmgrid.report.judge.gate import gate
 
         return gate(asked.results, asked.marker)
     if asked.command == "summary":
-        from gemmgrid.report.summary import summary
+        from gemmgrid.report.terminal.summary import summary
 
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # for an ASCII terminal
         sys.stdout.write(summary(asked.results, asked.out))
         return 0
-    from gemmgrid.report.collect import collect
+    from gemmgrid.report.read.collect import collect
 
     if asked.command in ("compare", "check", "references"):
         return answer(asked, collect(asked.results))
@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
 
         tables.write(collection)
     if asked.command in ("page", "all"):
-        from gemmgrid.report import page
+        from gemmgrid.report.page import page
 
         page.write(collection, asked.out)
     return 0
@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def answer(asked: argparse.Namespace, collection: Collection) -> int:
     """The commands that print something about the results as they are."""
-    from gemmgrid.report import check, sides
+    from gemmgrid.report.judge import check, sides
 
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # for an ASCII terminal
     try:

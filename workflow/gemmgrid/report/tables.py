@@ -17,11 +17,11 @@ from typing import Any
 import pandas as pd
 
 from gemmgrid.records.history import write_atomically
-from gemmgrid.report import compare
-from gemmgrid.report.collect import Collection
-from gemmgrid.report.compare import BACKENDS, Pair
-from gemmgrid.report.forest import told
-from gemmgrid.report.scan import TABLES
+from gemmgrid.report.draw.forest import told
+from gemmgrid.report.judge import compare
+from gemmgrid.report.judge.compare import BACKENDS, Pair
+from gemmgrid.report.read.collect import Collection
+from gemmgrid.report.read.scan import TABLES
 
 CELLS: dict[str, str] = {
     "machine": "string",

@@ -19,7 +19,7 @@ def compare_command(wildcards, threads):
 def resolve_command(wildcards, threads):
     """References name cells by selectors: the plan's side finds out which ones they mean."""
     places = ["--root", str(ROOT), "--results", "results", "--out", REFERENCES]
-    return [*OURS, "gemmgrid.plan.references", *places]
+    return [*OURS, "gemmgrid.plan.change.references", *places]
 
 
 def check_command(wildcards, threads):

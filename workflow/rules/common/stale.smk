@@ -2,13 +2,13 @@
 
 from functools import cache
 
-from gemmgrid.plan import refresh as refreshing
-from gemmgrid.plan import stale as standing
+from gemmgrid.plan.change import refresh as refreshing
+from gemmgrid.plan.change import stale as standing
 
 LOOK = f"{STATE}/now/{{machine}}.json"
 LOOKED_LATELY_S = 3600
 LATEST = standing.Latest()
-LOOKER = [*OURS, "gemmgrid.measure.now"]
+LOOKER = [*OURS, "gemmgrid.measure.host.current_context"]
 # Jobs get the site's PYTHONPATH under this name, because theirs is the package's.
 SITE = "GEMMGRID_SITE_PYTHONPATH"
 
@@ -93,4 +93,4 @@ def stale_command(wildcards, threads):
     again = refreshing.command("refresh", STUDY_ARGUMENTS, DEPLOY, behind_slurm)
     one_cell = refreshing.command("-f {}", STUDY_ARGUMENTS, DEPLOY, behind_slurm)
     plan = ["--plan", f"{STATE}/plan.jsonl"]
-    return [*OURS, "gemmgrid.plan.stale", *plan, "--again", again, "--one-cell", one_cell]
+    return [*OURS, "gemmgrid.plan.change.stale", *plan, "--again", again, "--one-cell", one_cell]

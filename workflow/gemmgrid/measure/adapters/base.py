@@ -24,7 +24,7 @@ import numpy as np
 from gemmgrid.records.cell import Cell
 
 if TYPE_CHECKING:
-    from gemmgrid.measure.operands import Operands
+    from gemmgrid.measure.invocation.operands import Operands
 
 ALIGNMENT = 64
 

@@ -29,7 +29,7 @@ from gemmgrid.measure.libraries.find import PATTERNS, find
 from gemmgrid.records.cell import Cell
 
 if TYPE_CHECKING:
-    from gemmgrid.measure.operands import Operands
+    from gemmgrid.measure.invocation.operands import Operands
 
 LETTERS = {"float16": "h", "float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 LAYOUTS = {"C": ("RowMajor", 101), "F": ("ColMajor", 102)}

@@ -24,7 +24,7 @@ from gemmgrid.measure.adapters.base import (
 from gemmgrid.records.cell import Cell
 
 if TYPE_CHECKING:
-    from gemmgrid.measure.operands import Operands
+    from gemmgrid.measure.invocation.operands import Operands
 
 LETTERS = {"dot": ("x", "y", "c"), "gemv": ("A", "x", "y"), "gemm": ("A", "B", "C")}
 """How the operands and the result are called in the statement."""

@@ -24,7 +24,7 @@ from gemmgrid.measure.adapters.base import (
 from gemmgrid.records.cell import Cell
 
 if TYPE_CHECKING:
-    from gemmgrid.measure.operands import Operands
+    from gemmgrid.measure.invocation.operands import Operands
 
 LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 CODES = {"n": 0, "t": 1, "c": 2}

@@ -27,7 +27,7 @@ from gemmgrid.measure.adapters.base import (
 from gemmgrid.records.cell import Cell
 
 if TYPE_CHECKING:
-    from gemmgrid.measure.operands import Operands
+    from gemmgrid.measure.invocation.operands import Operands
 
 PRECISIONS = ("highest", "high", "medium")
 

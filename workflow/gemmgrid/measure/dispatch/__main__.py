@@ -12,11 +12,11 @@ from pathlib import Path
 
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["explain"]:
-        from gemmgrid.measure.dispatch.explain import main as explain
+        from gemmgrid.measure.dispatch.explain.command import main as explain
 
         return explain(arguments[1:])
     if len(arguments) == 2:
-        from gemmgrid.measure.dispatch.process import main as process
+        from gemmgrid.measure.dispatch.evidence_process import main as process
 
         process(Path(arguments[0]).absolute(), Path(arguments[1]).absolute())
     print(__doc__, file=sys.stderr)

@@ -16,8 +16,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.dispatch import documented, hidden, proof, verdict
-from gemmgrid.measure.dispatch.hidden import Asked, Memory
+from gemmgrid.measure.dispatch import proof, verdict
+from gemmgrid.measure.dispatch.explain import hidden
+from gemmgrid.measure.dispatch.explain.hidden import Asked, Memory
+from gemmgrid.measure.dispatch.library_logs import documented
 from gemmgrid.measure.dispatch.watch import Watched, Watcher
 
 

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.dispatch.got import is_blas_library
-from gemmgrid.measure.dispatch.sampling import GENERATED, Place
-from gemmgrid.measure.dispatch.signatures import parse
+from gemmgrid.measure.dispatch.trace.got import is_blas_library
+from gemmgrid.measure.dispatch.trace.perf_sampling import GENERATED, Place
+from gemmgrid.measure.dispatch.trace.signatures import parse
 from gemmgrid.measure.dispatch.watch import ENOUGH_SAMPLES, Watched
 
 LEAST_SHARE = 0.05

@@ -14,13 +14,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gemmgrid.measure.dispatch import gpu, hlo, logs
-from gemmgrid.measure.dispatch.got import RoutineTrace, TracedCall
-from gemmgrid.measure.dispatch.mapped import named_objects
-from gemmgrid.measure.dispatch.openblas import KernelCount, TableTrace, find_tables
-from gemmgrid.measure.dispatch.patch import Trace, tracing
-from gemmgrid.measure.dispatch.sampling import Sampler, Samples
-from gemmgrid.measure.dispatch.support import DispatchError
+from gemmgrid.measure.dispatch.library_logs import gpu, hlo, verbose
+from gemmgrid.measure.dispatch.objects.mapped import named_objects
+from gemmgrid.measure.dispatch.objects.support import DispatchError
+from gemmgrid.measure.dispatch.trace.got import RoutineTrace, TracedCall
+from gemmgrid.measure.dispatch.trace.openblas import KernelCount, TableTrace, find_tables
+from gemmgrid.measure.dispatch.trace.patch import Trace, tracing
+from gemmgrid.measure.dispatch.trace.perf_sampling import Sampler, Samples
 
 SAMPLE_S = 0.15
 """Seconds of sampling, where it is needed: 300 samples for each busy thread."""
@@ -43,7 +43,7 @@ class Watched:
 
     calls: list[TracedCall] = field(default_factory=list)
     kernels: list[KernelCount] = field(default_factory=list)
-    logged: list[logs.LoggedCall] = field(default_factory=list)
+    logged: list[verbose.LoggedCall] = field(default_factory=list)
     program: hlo.Program | None = None
     device_kernels: list[gpu.DeviceKernel] = field(default_factory=list)
     samples: Samples = field(default_factory=Samples)
@@ -177,7 +177,7 @@ class Watcher:
             self._seen.program = hlo.read_programs(self._folder)
         elif self._library != "jax":
             try:
-                self._seen.logged = logs.logged(self._logged_run)
+                self._seen.logged = verbose.logged(self._logged_run)
             except OSError as error:
                 self._seen.problems["log"] = f"output could not be captured: {error}"
 
@@ -231,7 +231,7 @@ class Watcher:
         if self._device == "cuda" and self._folder:
             self._seen.logged = gpu.read_logs(self._folder)
         if self._device == "mps":
-            with logs.captured(2) as output:
+            with verbose.captured(2) as output:
                 self._run()
             self._seen.logged = gpu.parse_mps(output.text)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gemmgrid.measure import darwin
-from gemmgrid.measure.darwin import Sysctl, sysctl_int, sysctl_text
+from gemmgrid.measure.host import darwin
+from gemmgrid.measure.host.darwin import Sysctl, sysctl_int, sysctl_text
 
 FEATURES = {
     "FEAT_FP16": "asimdhp",

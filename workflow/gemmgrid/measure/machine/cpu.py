@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure import darwin
+from gemmgrid.measure.host import darwin
+from gemmgrid.measure.host.sysfiles import entries, integer, online_cpus, text
 from gemmgrid.measure.machine import apple, arm
 from gemmgrid.measure.machine.topology import caches, topology
-from gemmgrid.measure.sysfiles import entries, integer, online_cpus, text
 
 _X86 = """
     sse4_2 avx f16c fma avx2 avx_vnni avx_vnni_int8 avx_ne_convert avx512f avx512cd avx512bw

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure import darwin, gpu
-from gemmgrid.measure.darwin import Command
-from gemmgrid.measure.sysfiles import ROOT, entries, text
+from gemmgrid.measure.host import darwin, gpu
+from gemmgrid.measure.host.darwin import Command
+from gemmgrid.measure.host.sysfiles import ROOT, entries, text
 
 VENDORS = {"0x10de": "NVIDIA", "0x1002": "AMD", "0x8086": "Intel"}
 DISPLAY = "0x03"  # PCI class of display controllers, 3D controllers among them

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gemmgrid.measure import darwin
-from gemmgrid.measure.sysfiles import ROOT, cpu_list, text
+from gemmgrid.measure.host import darwin
+from gemmgrid.measure.host.sysfiles import ROOT, cpu_list, text
 
 
 def physical_bytes(root: Path, unknown: dict[str, str]) -> int | None:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure import darwin
-from gemmgrid.measure.sysfiles import ROOT, text
+from gemmgrid.measure.host import darwin
+from gemmgrid.measure.host.sysfiles import ROOT, text
 
 CLOCKSOURCES = {"kvm-clock": "kvm", "hyperv_clocksource": "hyper-v", "xen": "xen"}
 DMI = {

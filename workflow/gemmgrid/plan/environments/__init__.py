@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gemmgrid.plan.config.registry import Backend
 from gemmgrid.plan.environments.interpreters import host_python
-from gemmgrid.plan.registry import Backend
 
 VENVS = ".envs"
 DEPLOYS = ("conda", "venv", "none")

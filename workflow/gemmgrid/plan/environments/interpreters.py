@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gemmgrid.plan.errors import ConfigError
+from gemmgrid.plan.config.errors import ConfigError
 
 ADAPTER_PACKAGES = {
     "numpy": ("numpy",),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gemmgrid.plan.errors import choose, found
-from gemmgrid.plan.machines import Machine
+from gemmgrid.plan.config.errors import choose, found
+from gemmgrid.plan.config.machines import Machine
 from gemmgrid.plan.slurm.accounts import accounts_of, qos_of
 from gemmgrid.plan.slurm.partitions import Partition
 from gemmgrid.plan.slurm.site import Site

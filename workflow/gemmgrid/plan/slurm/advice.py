@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gemmgrid.plan.machines import Machine
+from gemmgrid.plan.config.machines import Machine
 from gemmgrid.plan.slurm.access import Said
 from gemmgrid.plan.slurm.fit import Offer
 from gemmgrid.plan.slurm.hostlist import fold

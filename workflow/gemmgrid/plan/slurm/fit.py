@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from gemmgrid.plan.machines import Machine
+from gemmgrid.plan.config.machines import Machine
 from gemmgrid.plan.slurm import constraint, gres
 from gemmgrid.plan.slurm.access import named
 from gemmgrid.plan.slurm.nodes import Node

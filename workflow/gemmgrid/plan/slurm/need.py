@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from gemmgrid.plan.errors import ConfigError
-from gemmgrid.plan.machines import FILE, Machine
+from gemmgrid.plan.config.errors import ConfigError
+from gemmgrid.plan.config.machines import FILE, Machine
 from gemmgrid.records.cell import Cell
 
 SNAKEMAKE_MB = 600

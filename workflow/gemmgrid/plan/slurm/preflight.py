@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gemmgrid.plan.machines import FILE, Machine
+from gemmgrid.plan.config.machines import FILE, Machine
+from gemmgrid.plan.config.sources import Sources
 from gemmgrid.plan.slurm.access import Said, doubts, named, refusals
 from gemmgrid.plan.slurm.advice import advice, missing_cpus
 from gemmgrid.plan.slurm.fit import demands, matching, meeting, offers
 from gemmgrid.plan.slurm.partitions import Partition
 from gemmgrid.plan.slurm.refusal import malformed, unmet
 from gemmgrid.plan.slurm.site import Site
-from gemmgrid.plan.sources import Sources
 
 __all__ = ["Findings", "check", "matching"]
 

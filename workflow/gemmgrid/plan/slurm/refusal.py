@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from gemmgrid.plan.errors import choose, found, nearest
-from gemmgrid.plan.machines import Machine
+from gemmgrid.plan.config.errors import choose, found, nearest
+from gemmgrid.plan.config.machines import Machine
 from gemmgrid.plan.slurm import constraint, gres
 from gemmgrid.plan.slurm.access import Said
 from gemmgrid.plan.slurm.fit import Demand, Offer, meeting, places

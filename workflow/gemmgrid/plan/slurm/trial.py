@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from gemmgrid.plan.machines import FILE, Machine
+from gemmgrid.plan.config.machines import FILE, Machine
 from gemmgrid.plan.slurm.ask import ask
 from gemmgrid.plan.slurm.outcome import Asking
 

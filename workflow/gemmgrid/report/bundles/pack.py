@@ -11,12 +11,12 @@ from typing import Any
 
 from gemmgrid import __version__
 from gemmgrid.records import history
-from gemmgrid.records.elsewhere import is_elsewhere
+from gemmgrid.records.foreign_runs import is_elsewhere
 from gemmgrid.records.run import SCHEMA_VERSION, SETTLED, now
-from gemmgrid.report import plan_file
 from gemmgrid.report.bundles.layout import KIND, MACHINE_FILE, MANIFEST, SCHEMA, BundleError
 from gemmgrid.report.bundles.redact import Redactor, identity
-from gemmgrid.report.scan import scan
+from gemmgrid.report.read import plan_file
+from gemmgrid.report.read.scan import scan
 
 _MOMENT = (1980, 1, 1, 0, 0, 0)
 """Every entry's time: when a file was copied here is nobody's business, and equal results pack

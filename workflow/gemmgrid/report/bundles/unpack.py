@@ -18,12 +18,12 @@ from typing import Any
 import yaml
 
 from gemmgrid.records import history
-from gemmgrid.records.elsewhere import is_elsewhere, latest_own
+from gemmgrid.records.foreign_runs import is_elsewhere, latest_own
 from gemmgrid.records.names import name_problem
 from gemmgrid.records.run import NotARunError, migrate
 from gemmgrid.report.bundles import layout
 from gemmgrid.report.bundles.layout import BundleError
-from gemmgrid.report.fields import clean
+from gemmgrid.report.read.fields import clean
 
 LOCK = Path(".snakemake/gemmgrid.lock")
 """What a running workflow holds in its folder."""

@@ -1,0 +1,128 @@
+"""The measured side whole: cells with every kind of option, through the supervisor, for real."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemmgrid.measure.supervise.request import Environment, Request
+from gemmgrid.measure.supervise.supervisor import measure_cell
+from gemmgrid.records.cell import Cell
+from tests.measure.interpreters import interpreter
+
+SETTINGS = {
+    "invocations": 1,
+    "rounds": 1,
+    "warmup_s": 0.02,
+    "sample_s": 0.05,
+    "min_samples": 5,
+    "max_samples": 500,
+    "interval": 0.01,
+    "batch_s": 0.001,
+    "budget_s": 30,
+    "memory_fraction": 0.8,
+    "evidence": False,
+}
+
+
+def measured(environment: str, adapter: str, name: str, **settings) -> dict:
+    python = interpreter(environment)
+    cell = Cell.parse(name)
+    spec = {
+        "cell": cell.to_json(),
+        "backend": environment,
+        "adapter": adapter,
+        "device": "cpu",
+        "blas": "openblas" if "openblas" in environment else None,
+        "options": {"library": "openblas"} if adapter == "cblas" else {},
+        "variables": {},
+    }
+    place = Environment(environment, "venv", str(python), str(python.parent.parent))
+    request = Request("here", spec, cell, SETTINGS | settings, 1, None, {}, place)
+    run = measure_cell(request, lambda: None)
+    assert run["status"] == "ok", run["reason"]
+    return run
+
+
+@pytest.mark.parametrize(
+    ("environment", "adapter", "name"),
+    [
+        ("numpy-openblas", "numpy", "gemm.float32.96x80x64.t1.nt"),
+        ("numpy-openblas", "numpy", "gemm.float64.64x64x64.t1.alloc"),
+        ("numpy-openblas", "numpy", "gemm.complex64.64x64x64.t1.b4"),
+        ("numpy-openblas", "numpy", "gemm.float32.64x64x64.t1.unaligned"),
+        ("numpy-openblas", "numpy", "gemm.float32.64x64x64.t1.zeros"),
+        ("numpy-openblas", "numpy", "gemm.float32.64x64x64.t1.reuse"),
+        ("numpy-openblas", "numpy", "gemv.float64.200x300.t1.colmajor.ld8"),
+        ("numpy-openblas", "numpy", "dot.complex128.1000.t1"),
+        ("cblas-openblas", "cblas", "gemm.float32.96x80x64.t1.tn.alpha2.beta1"),
+        ("scipy-openblas", "scipy", "gemm.float64.96x80x64.t1.colmajor.alpha-1.beta0.5"),
+    ],
+)
+def test_cells_with_options_are_measured_and_verified(environment, adapter, name):
+    (one,) = measured(environment, adapter, name)["invocations"]
+    assert all(one["verify"][when]["ok"] for when in ("before", "after", "fresh"))
+    assert one["samples"]["elapsed_ns"]
+    assert len(one["samples"]["at_ns"]) == len(one["samples"]["elapsed_ns"])
+    assert one["import_s"] > 0
+    assert one["first_call_s"] > 0
+    assert one["call_overhead_ns"] > 0
+
+
+def test_cold_operands_outgrow_the_cache_and_are_verified():
+    (one,) = measured("numpy-openblas", "numpy", "gemm.float32.256x256x256.t1.cold")["invocations"]
+    assert one["verify"]["after"]["ok"]
+
+
+def test_unaligned_operands_lie_where_the_cell_says():
+    (one,) = measured("numpy-openblas", "numpy", "gemm.float32.64x64x64.t1.unaligned")[
+        "invocations"
+    ]
+    assert {one["operands"][name]["alignment"] for name in "ABC"} == {16}
+    (plain,) = measured("numpy-openblas", "numpy", "gemm.float32.64x64x64.t1")["invocations"]
+    assert all(plain["operands"][name]["alignment"] >= 64 for name in "ABC")
+
+
+def test_a_dtype_without_blas_is_a_slow_path():
+    run = measured("numpy-openblas", "numpy", "gemm.float16.128x128x128.t1")
+    assert "slow-path" in run["flags"]
+    assert run["invocations"][0]["against_float32"] > 12
+
+
+def test_every_process_is_fresh_and_all_samples_are_kept():
+    run = measured("numpy-openblas", "numpy", "gemm.float32.64x64x64.t1", invocations=3)
+    assert [one["index"] for one in run["invocations"]] == [0, 1, 2]
+    starts = [one["started_at"] for one in run["invocations"]]
+    assert starts == sorted(set(starts))
+
+
+def test_a_slow_call_stops_with_the_samples_it_has():
+    run = measured(
+        "numpy-openblas", "numpy", "gemm.float16.512x512x512.t1", invocations=2, budget_s=4
+    )
+    assert "budget-spent" in run["flags"]
+    assert run["invocations"][0]["stop"] == "budget"
+    assert run["invocations"][0]["samples"]["elapsed_ns"]
+
+
+def test_rounds_are_gathered_into_one_run(tmp_path):
+    from gemmgrid.measure.supervise.rounds import gather
+    from gemmgrid.records.history import dumps
+
+    python = interpreter("numpy-openblas")
+    cell = Cell.parse("gemm.float32.64x64x64.t1")
+    spec = {"cell": cell.to_json(), "backend": "numpy-openblas", "adapter": "numpy"}
+    spec |= {"device": "cpu", "blas": "openblas", "options": {}, "variables": {}}
+    place = Environment("numpy-openblas", "venv", str(python), str(python.parent.parent))
+    settings = SETTINGS | {"invocations": 5, "rounds": 3}
+    parts = []
+    for number in (1, 2, 3):
+        request = Request("here", spec, cell, settings, 1, None, {}, place)
+        part = tmp_path / f"{number}.json"
+        part.write_text(dumps(measure_cell(request, lambda: None, [number])))
+        parts.append(part)
+    run = gather(parts)
+    assert run["status"] == "ok", run["reason"]
+    assert sorted(one["index"] for one in run["invocations"]) == [0, 1, 2, 3, 4]
+    assert [one["round"] for one in run["invocations"]] == [1, 1, 2, 2, 3]
+    assert not {"one-round", "few-invocations"} & set(run["flags"])
+    assert run["started_at"] < run["ended_at"]

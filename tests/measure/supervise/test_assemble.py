@@ -1,0 +1,125 @@
+"""From invocations to status, reason and flags."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from gemmgrid.measure.supervise import assemble
+from gemmgrid.records.cell import Cell
+from gemmgrid.records.run import FLAGS, STATUSES
+
+CELL = Cell("gemm", "float32", (512, 512, 512), 1)
+NO_FACTS: dict = {"cpu": {}, "gpus": []}
+
+
+def invocation(index=0, elapsed=None, status="ok", reason=None, round_number=1, **more):
+    return {
+        "index": index,
+        "round": round_number,
+        "status": status,
+        "reason": reason,
+        "flags": [],
+        "inner": 2,
+        "samples": {"elapsed_ns": elapsed or [4_000_000] * 30},
+        "effective_precision": "float32",
+        "expression": "np.matmul(A, B, out=C)",
+        "identity": {"library": {"name": "OpenBLAS"}},
+    } | more
+
+
+def run(*invocations, **more):
+    return {
+        "cell": CELL.to_json(),
+        "device": "cpu",
+        "status": "lost",
+        "reason": None,
+        "flags": [],
+        "failure": None,
+        "evidence": None,
+        "invocations": list(invocations),
+    } | more
+
+
+def concluded(*invocations, **more):
+    document = run(*invocations, **more)
+    assemble.conclude(document, NO_FACTS)
+    assert set(document["flags"]) <= set(FLAGS)
+    assert document["status"] in STATUSES
+    return document
+
+
+def test_five_good_processes_are_ok():
+    found = concluded(*(invocation(index) for index in range(5)))
+    assert (found["status"], found["reason"]) == ("ok", None)
+    assert found["flags"] == ["one-round"]
+    assert found["library"] == {"name": "OpenBLAS"}
+    assert assemble.rate_of(found) == pytest.approx(2 * 512**3 / 0.002)
+
+
+def test_the_worst_process_decides():
+    bad = invocation(1, status="wrong", reason="zeros", failure={"stage": "verify"})
+    found = concluded(invocation(0), bad, invocation(2, status="timeout", reason="slow"))
+    assert (found["status"], found["reason"]) == ("wrong", "zeros")
+    assert found["failure"] == {"stage": "verify"}
+
+
+def test_every_status_an_invocation_may_have_is_ranked():
+    for status in set(STATUSES) - {"excluded", "infeasible"}:
+        assert status in assemble.WORST_FIRST
+
+
+def test_few_processes_are_flagged_and_rounds_are_not():
+    assert "few-invocations" in concluded(invocation(0))["flags"]
+    rounds = [invocation(index, round_number=index + 1) for index in range(5)]
+    assert concluded(*rounds)["flags"] == []
+
+
+def test_noise_between_processes_is_flagged():
+    loud = [invocation(index, [4_000_000 + 900_000 * index] * 30) for index in range(5)]
+    assert "noisy" in concluded(*loud)["flags"]
+
+
+def test_two_groups_of_samples_are_bimodal_and_a_tail_is_not():
+    chance = random.Random(1)
+    two = [chance.choice([4_000_000, 6_000_000]) + chance.randrange(20_000) for _ in range(100)]
+    tail = [int(4_000_000 * (1 + chance.expovariate(10))) for _ in range(100)]
+    assert "bimodal" in concluded(*(invocation(index, two) for index in range(5)))["flags"]
+    assert "bimodal" not in concluded(*(invocation(index, tail) for index in range(5)))["flags"]
+
+
+def test_a_rise_over_the_samples_is_drift():
+    rising = [4_000_000 + 20_000 * index for index in range(60)]
+    assert "drift" in concluded(*(invocation(index, rising) for index in range(5)))["flags"]
+
+
+def test_evidence_adds_its_doubts():
+    evidence = {"no_blas": {"slots_watched": 3}, "inconsistent": "kernel without routine"}
+    flags = concluded(*(invocation(index) for index in range(5)), evidence=evidence)["flags"]
+    assert {"no-blas", "inconsistent-evidence"} <= set(flags)
+
+
+def test_what_no_device_can_do_is_implausible(monkeypatch):
+    limits = {"flops": 1e11, "limit": 1.2e11, "source": "a test", "reason": None}
+    monkeypatch.setattr(assemble, "peak", lambda *arguments: limits)
+    fast = concluded(*(invocation(index, [400_000] * 30) for index in range(5)))
+    assert fast["status"] == "implausible"
+    assert "a test" in fast["reason"]
+    slow = concluded(*(invocation(index, [400_000_000] * 30) for index in range(5)))
+    assert slow["status"] == "ok"
+    assert "slow-path" in slow["flags"]
+
+
+@pytest.mark.parametrize(
+    ("medians", "expected"),
+    [
+        ([2.0], None),
+        ([1.0, 1.0], 0.0),
+        # t(4) = 2.776, s = sqrt(2.5), n = 5: 2.776 * 1.5811 / 2.2361 / 3
+        ([1.0, 2.0, 3.0, 4.0, 5.0], 0.6543),
+    ],
+)
+def test_the_half_width_in_the_terminal(medians, expected):
+    found = assemble.relative_half_width(medians)
+    assert found == expected or found == pytest.approx(expected, rel=1e-3)

@@ -1,0 +1,92 @@
+"""What can change on a machine and move its numbers, without its being another machine.
+
+Two contexts, of the host and of the device, so that a job with a GPU and one without agree about
+the node they share. Load, temperature, free memory and the size of a job are not context.
+"""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Any
+
+from gemmgrid.measure.host import cgroup, cpufreq, darwin, gpu
+from gemmgrid.measure.host.sysfiles import ROOT, chosen, entries, integer, online_cpus, text
+from gemmgrid.measure.machine import cpu, system
+
+_REASONS = {
+    "os": "/etc/os-release does not tell it",
+    "kernel": "the kernel does not tell it",
+    "libc": "neither the C library nor the interpreter tells it",
+    "microcode": "/proc/cpuinfo does not tell it",
+    "clock_driver": "the kernel offers no cpufreq here",
+    "governor": "the kernel offers no cpufreq here",
+    "energy_preference": "the clock driver has none",
+    "turbo": "the kernel does not tell it",
+    "smt": "the kernel does not tell it",
+    "thp": "the kernel does not tell it",
+    "numa_balancing": "the kernel does not tell it",
+    "mitigations": "the kernel does not tell it",
+}
+
+
+def host_context(root: Path = ROOT) -> dict[str, Any]:
+    """Context of the host: kernel, microcode, libc, clocks' policy, mitigations, container."""
+    cpus = cpufreq.some(online_cpus(root))
+    listing = text(root, "proc/cpuinfo") or ""
+    microcode = next(
+        (line.partition(":")[2].strip() for line in listing.splitlines() if "microcode" in line),
+        None,
+    )
+    context: dict[str, Any] = {
+        "os": system.operating_system(root),
+        "kernel": system.kernel(root),
+        "libc": system.libc(),
+        "microcode": microcode,
+        "clock_driver": cpu.clocks(root, listing)["clock_driver"],
+        "governor": cpufreq.governor(root, cpus),
+        "energy_preference": cpufreq.energy_preference(root, cpus),
+        "turbo": cpufreq.turbo(root),
+        "smt": cpufreq.smt_active(root),
+        "thp": chosen(text(root, "sys/kernel/mm/transparent_hugepage/enabled")),
+        "numa_balancing": integer(root, "proc/sys/kernel/numa_balancing"),
+        "mitigations": mitigations(root),
+        "container": system.container(root),
+        # A quota holds threads back. The memory and the CPUs of a job do not belong here: two jobs
+        # of different size on one node must agree.
+        "cpu_quota": cgroup.read(root).cpus,
+    }
+    context["unknown"] = {
+        key: reason for key, reason in _REASONS.items() if context.get(key) is None
+    }
+    return context
+
+
+def mitigations(root: Path = ROOT) -> dict[str, str] | None:
+    """What the kernel does about each hardware vulnerability that this CPU has."""
+    folder = "sys/devices/system/cpu/vulnerabilities"
+    found = {name: text(root, f"{folder}/{name}") for name in entries(root, folder)}
+    if not found:
+        return None
+    return {name: state for name, state in found.items() if state and state != "Not affected"}
+
+
+def device_context(device: str) -> dict[str, Any] | None:
+    """Context of the GPU that the device stands for; None for "cpu"."""
+    if device == "cpu":
+        return None
+    if darwin.is_darwin():
+        # The GPU's driver and Metal are parts of macOS: its build names them.
+        build = darwin.sysctl_text("kern.osversion")
+        reason = {} if build else {"macos_build": "sysctl kern.osversion does not tell it"}
+        return {
+            "macos": platform.mac_ver()[0] or None,
+            "macos_build": build,
+            "unknown": reason,
+        }
+    nvml, reason_text = gpu.connect()
+    index = gpu.visible_index(nvml) if nvml is not None else None
+    if nvml is None or index is None:
+        reason_text = reason_text or "CUDA_VISIBLE_DEVICES hides every GPU"
+        return {"driver": None, "unknown": {"driver": reason_text}}
+    return gpu.context(nvml, index)

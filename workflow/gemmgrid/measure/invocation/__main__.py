@@ -1,0 +1,120 @@
+"""One fresh process of a run: import, prepare, verify, warm up, sample, verify again, say so.
+
+Runs inside the backend's environment: the standard library, NumPy and the one backend. What it
+found goes into a file as one JSON document; the stage it is in goes into another, so that the
+supervisor knows where a process died. Started as
+`python -s -m gemmgrid.measure.invocation JOB RESULT`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+_STARTED = time.perf_counter()
+
+from gemmgrid.measure.invocation.outcome import Ended  # noqa: E402
+from gemmgrid.records.run import now  # noqa: E402
+
+
+def main(arguments: list[str]) -> int:
+    job_path, result_path = map(Path, arguments)
+    _die_with_parent()
+    job = json.loads(job_path.read_text())
+    document: dict[str, Any] = {
+        "index": job["index"],
+        "round": job["round"],
+        "started_at": now(),
+        "status": "ok",
+        "reason": None,
+        "flags": [],
+        "stage": "start",
+        "unknown": {},
+    }
+
+    def stage(name: str) -> None:
+        document["stage"] = name
+        result_path.with_suffix(".stage").write_text(name)
+
+    code = 0
+    try:
+        _check_prefix(job)
+        stage("import")
+        with _Blamed(document):
+            from gemmgrid.measure.invocation.steps import measure
+
+            measure(job, document, stage, _expires(job))
+        stage("done")
+    except Ended as end:
+        document["status"], document["reason"] = end.status, end.reason
+    except Exception as error:
+        traceback.print_exc()
+        document["status"], document["reason"] = _classify(error, document["stage"])
+        code = 1
+    result_path.write_text(json.dumps(document, allow_nan=False))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Not sys.exit: some backends crash or hang in their destructors, after all is said.
+    os._exit(code)
+
+
+class _Blamed:
+    """Turns a failed import, or an option that the adapter refuses, into `env-failed`."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        blamed = isinstance(error, ImportError | OSError | ValueError)
+        if blamed and self.document["stage"] == "import":
+            traceback.print_exception(error)
+            raise Ended("env-failed", f"{type(error).__name__}: {error}") from error
+
+
+def _check_prefix(job: dict[str, Any]) -> None:
+    """Refuse to measure in another environment than the one that was meant."""
+    expected = job.get("expected_prefix")
+    if expected and Path(expected).resolve() != Path(sys.prefix).resolve():
+        raise Ended(
+            "env-failed",
+            f"this Python belongs to {sys.prefix}, not to the environment {expected}",
+        )
+
+
+def _expires(job: dict[str, Any]) -> Any:
+    def expires(seconds: float) -> bool:
+        return time.perf_counter() - _STARTED + seconds > job["soft_s"]
+
+    return expires
+
+
+def _classify(error: Exception, stage: str) -> tuple[str, str]:
+    text = f"{type(error).__name__}: {error}".strip().splitlines()
+    reason = f"{text[0][:300]} (while: {stage})"
+    lowered = str(error).lower()
+    memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    if memory or "out of memory" in lowered or "resource_exhausted" in lowered:
+        return "oom", reason
+    return "crashed", reason
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to end this process with its supervisor, so that no measurement runs unwatched."""
+    if sys.platform == "linux":
+        import ctypes
+        import signal
+
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,120 @@
+"""The registry of backends: what config/backends.yaml says, checked and made into objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gemmgrid.plan.config.errors import choose
+from gemmgrid.plan.config.sources import Problems, Sources, read_yaml
+from gemmgrid.plan.config.validation import fill, schema, validate
+from gemmgrid.plan.grid.selection import is_pattern, matching_names
+from gemmgrid.records.names import name_problem
+
+FILE = Path("config/backends.yaml")
+
+
+@dataclass(frozen=True)
+class Backend:
+    """An adapter with the environment and options it runs with: one entry of the registry."""
+
+    name: str
+    adapter: str
+    device: str
+    environment: str
+    blas: str | None
+    platforms: tuple[str, ...]
+    venv_platforms: tuple[str, ...]
+    dtypes: frozenset[str]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    python: str | None = None
+    modules: tuple[str, ...] = ()
+    reason: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the product runs on a GPU, where host threads have no meaning."""
+        return self.device != "cpu"
+
+    @property
+    def of_site(self) -> bool:
+        """Whether it runs on a stack of the site's own, for which no environment is made."""
+        return bool(self.python or self.modules)
+
+    def lacks(self, dtype: str) -> str | None:
+        """Why the backend cannot do this dtype, or None."""
+        if dtype in self.dtypes:
+            return None
+        return self.reason.get(dtype) or f"{self.name} has no {dtype}"
+
+
+def load_registry(root: Path, file: Path | None = None) -> dict[str, Backend]:
+    """Every backend of `config/backends.yaml` under `root`, in the file's order; ConfigError."""
+    path = root / FILE if file is None else file
+    sources = Sources([path], root, beyond="")
+    entries = read_yaml(path, sources)
+    problems = Problems(sources)
+    validate(entries, "backends", problems)
+    problems.check()
+    for name, entry in entries.items():
+        wrong = name_problem(name)
+        if wrong:
+            problems.add((str(name),), wrong)
+        environment = entry.get("environment")
+        wrong = None if environment is None else name_problem(environment)
+        if wrong:
+            problems.add((str(name), "environment"), wrong, environment)
+    problems.check()
+    return {name: _backend(name, entry) for name, entry in entries.items()}
+
+
+def resolve(names: str | list[str], registry: Mapping[str, Backend]) -> list[tuple[str, bool]]:
+    """The backends that a config's `backends` means, each with whether it was named itself.
+
+    `auto` and patterns (`torch-*`) mean those that can run here, so they do not count as named.
+    ValueError says which name the registry does not have.
+    """
+    wanted = as_list(names)
+    chosen: dict[str, bool] = {}
+    for name in wanted:
+        if name == "auto":
+            matches = list(registry)
+        elif is_pattern(name):
+            matches = matching_names(name, registry)
+        else:
+            matches = [name] if name in registry else []
+        if not matches:
+            wrong = None if is_pattern(name) else name_problem(name)
+            raise ValueError(wrong or f"there is no backend {name!r}. {choose(name, registry)}")
+        for match in matches:
+            chosen[match] = chosen.get(match, False) or match == name
+    return list(chosen.items())
+
+
+def as_list(names: str | list[str]) -> list[str]:
+    """Names given as a list or as one text with commas between them."""
+    if isinstance(names, str):
+        return [part.strip() for part in names.split(",") if part.strip()]
+    return [str(name) for name in names]
+
+
+def _backend(name: str, entry: dict[str, Any]) -> Backend:
+    full = fill(entry, schema("backends")["additionalProperties"])
+    return Backend(
+        name=name,
+        adapter=full["adapter"],
+        device=full["device"],
+        environment=full.get("environment", name),
+        blas=full["blas"],
+        platforms=tuple(full["platforms"]),
+        venv_platforms=tuple(full.get("venv_platforms", full["platforms"])),
+        dtypes=frozenset(full["dtypes"]),
+        options=full["options"],
+        variables={key: str(value) for key, value in full["variables"].items()},
+        python=full.get("python"),
+        modules=tuple(full["modules"]),
+        reason=full["reason"],
+    )

@@ -1,0 +1,39 @@
+"""How right the results were, and in which precision they were really computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gemmgrid.report.page.view import View
+from gemmgrid.report.read.rows import Row, reading_order
+
+TITLE = "Accuracy"
+
+
+def build(view: View) -> dict[str, Any]:
+    """One entry a machine, backend, routine, dtype and effective precision."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in sorted(view.cells, key=reading_order):
+        if row["rel_error"] is not None or row["effective_precision"]:
+            columns = ("routine", "dtype", "machine", "backend", "effective_precision")
+            groups.setdefault(tuple(row[column] for column in columns), []).append(row)
+    return {"entries": [_entry(rows) for _, rows in sorted(groups.items(), key=_order)]}
+
+
+def _order(group: tuple[tuple[Any, ...], list[Row]]) -> tuple[str, ...]:
+    return tuple(str(part) for part in group[0])
+
+
+def _entry(rows: list[Row]) -> dict[str, Any]:
+    row = rows[0]
+    errors = [other["rel_error"] for other in rows if other["rel_error"] is not None]
+    effective = row["effective_precision"]
+    return {
+        "row": row,
+        "count": len(rows),
+        "least": min(errors, default=None),
+        "most": max(errors, default=None),
+        "wrong": sum(other["status"] == "wrong" for other in rows),
+        "reduced": any("reduced-precision" in other.flags for other in rows),
+        "differs": effective is not None and effective != row["dtype"],
+    }

@@ -1,0 +1,265 @@
+"""One run → one row of the tables: everything a number owes its reader, derived in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gemmgrid.records import context
+from gemmgrid.records.cell import Cell
+from gemmgrid.report.judge import statistics
+from gemmgrid.report.read import evidence_text, foreign_runs, slurm
+from gemmgrid.report.read.evidence_text import Evidence
+from gemmgrid.report.read.fields import Fields, clean_lines
+from gemmgrid.report.read.hardware import peak_gflops
+from gemmgrid.report.read.retry import command
+from gemmgrid.report.read.scan import CellFile
+from gemmgrid.report.read.slurm import Slurm
+
+RATES = ("gflops", "gflops_low", "gflops_high", "median_s", "spread_low", "spread_high")
+MISSING = "missing"
+"""The status, in tables only, of a planned cell that has no run yet."""
+
+
+Timed = tuple[Fields, NDArray[np.float64]]
+"""An invocation and its samples as seconds per call."""
+
+
+class UnusableRunError(ValueError):
+    """The run contradicts itself or its place; the text says how."""
+
+
+@dataclass
+class Row:
+    """A run's row, and what the page needs beside it.
+
+    values: the columns of the table; medians_s: seconds per call, one median an invocation (empty
+    unless ok); context: host, device and backend, as records.context compares them; stderr: the
+    end of what a failed process wrote; slurm: None outside SLURM; differences: why the run stands
+    apart from its machine's, a sentence each.
+    """
+
+    values: dict[str, Any]
+    medians_s: list[float] = field(default_factory=list)
+    context: dict[str, Any] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=Evidence)
+    stderr: str | None = None
+    deploy: str | None = None
+    slurm: Slurm | None = None
+    differences: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.values["machine"], self.values["backend"], self.values["cell"]
+
+    def __getitem__(self, column: str) -> Any:
+        return self.values.get(column)
+
+    @property
+    def flags(self) -> list[str]:
+        return str(self.values["flags"] or "").split(";") if self.values["flags"] else []
+
+
+def reading_order(row: Row) -> tuple[Any, ...]:
+    """Sorts rows as people compare them: like cells together, small before large."""
+    shape = tuple(row[axis] or 0 for axis in ("m", "n", "k"))
+    likeness = (row["routine"], row["dtype"], row["options"], shape, row["threads"])
+    return (*likeness, row["machine"], row["backend"])
+
+
+def cell_values(machine: str, backend: str, cell: Cell, path: str) -> dict[str, Any]:
+    """The columns that the cell alone decides."""
+    return {
+        "machine": machine,
+        "backend": backend,
+        "routine": cell.routine,
+        "dtype": cell.dtype,
+        "m": cell.m,
+        "n": cell.n,
+        "k": cell.k,
+        "threads": cell.threads,
+        "options": cell.options.suffix.removeprefix("."),
+        "cell": cell.name,
+        "path": path,
+    }
+
+
+def from_run(
+    run: dict[str, Any],
+    file: CellFile,
+    machine: dict[str, Any] | None = None,
+) -> Row:
+    """The row of one (migrated) run. UnusableRunError where it is not what its place says.
+
+    The folder names the machine: a folder may be renamed to tell two machines apart. A run of
+    another backend or cell than its file's is refused, and one flagged `other-machine` gets a
+    machine's name of its own. machine: machine.json's content, for the peak.
+    """
+    fields = Fields(run)
+    recorded = Cell.from_json(run["cell"]).name
+    if recorded != file.cell.name:
+        raise UnusableRunError(f"a run of {recorded} in the file of {file.cell.name}")
+    if run["backend"] != file.backend:
+        raise UnusableRunError(f"a run of backend {run['backend']!r} in the folder {file.backend}")
+    path = file.path.as_posix()
+    apart = foreign_runs.is_apart(fields)
+    name = foreign_runs.name_of(file.machine, fields) if apart else file.machine
+    row = Row(cell_values(name, file.backend, file.cell, path))
+    row.slurm = slurm.read(fields)
+    row.differences = foreign_runs.differences(fields, machine) if apart else []
+    invocations = list(fields.parts("invocations"))
+    values = row.values
+    values.update(_identity(fields, invocations))
+    values["apart_from"] = file.machine if apart else None
+    values["difference"] = "; ".join(row.differences) or None
+    ok = run["status"] == "ok"
+    flags = dict.fromkeys(fields.texts("flags"))
+    values.update(dict.fromkeys(RATES), interval_kind=None, peak_share=None)
+    timed = _timed(invocations) if ok else []
+    if ok:
+        if not timed:
+            raise UnusableRunError("status is ok, but no invocation holds samples")
+        row.medians_s = [statistics.median(times) for _, times in timed]
+        values.update(_rates(file.cell, timed, row.medians_s))
+        peak = peak_gflops(
+            None if apart else machine,  # another machine's peak says nothing
+            values["device"],
+            file.cell.dtype,
+            file.cell.threads,
+            values["effective_precision"],
+        )
+        values["peak_share"] = values["gflops"] / peak if peak else None
+        if statistics.has_drift([times for _, times in timed]):
+            flags["drift"] = None
+        if statistics.is_bimodal(np.concatenate([times for _, times in timed])):
+            flags["bimodal"] = None
+    values["status"], values["reason"] = run["status"], fields.text("reason")
+    values["flags"] = ";".join(flag.replace(";", " ") for flag in flags)
+    values["invocations"] = len(timed) if ok else len(invocations)
+    values["samples"] = sum(len(times) for _, times in timed) if ok else None
+    row.deploy = fields.text("environment.deploy")
+    values["retry"] = None if ok else command(path, row.deploy)
+    row.evidence = evidence_text.read(fields)
+    values["routine_seen"], values["routine_evidence"] = row.evidence.routine
+    values["kernel_seen"], values["kernel_evidence"] = row.evidence.kernel
+    values.update(_run_only(fields, invocations), file=path)
+    values.update(_slurm(row.slurm))
+    tail = fields.mapping("failure").get("stderr_tail")
+    row.stderr = clean_lines(tail) if isinstance(tail, str) and tail.strip() else None
+    row.context = context.of_run(run)
+    row.problems = fields.problems
+    return row
+
+
+def standing(history: Sequence[Row]) -> Row:
+    """A cell's row from its history, oldest first: the latest run.
+
+    Where that failed and an earlier run was good, the figures are the last good one's, the status,
+    reason and command the failure's, and the flag `last-good` says so.
+    """
+    latest = history[-1]
+    if latest.medians_s:
+        return latest
+    good = next((row for row in reversed(history) if row.medians_s), None)
+    if good is None:
+        return latest
+    failure = {key: latest[key] for key in ("status", "reason", "retry")}
+    values = {**good.values, **failure, "failed_at": latest["measured_at"]}
+    values["flags"] = ";".join([*good.flags, "last-good"])
+    return replace(good, values=values, stderr=latest.stderr, deploy=latest.deploy)
+
+
+def _timed(invocations: Sequence[Fields]) -> list[Timed]:
+    """The good invocations with their samples as seconds per call, in the order taken."""
+    timed = []
+    for invocation in invocations:
+        elapsed = invocation.numbers("samples.elapsed_ns")
+        inner = invocation.integer("inner") or 1
+        if elapsed and invocation.text("status") in (None, "ok"):
+            timed.append((invocation, np.asarray(elapsed, dtype=np.float64) / (inner * 1e9)))
+    return timed
+
+
+def _rates(cell: Cell, timed: list[Timed], medians_s: list[float]) -> dict[str, Any]:
+    """GFLOP/s (decimal), the 95 % interval over invocations, the quartiles of all samples."""
+    median_s = statistics.median(medians_s)
+    work = cell.flops / 1e9
+    found: dict[str, Any] = {"median_s": median_s, "gflops": work / median_s}
+    limits = statistics.interval(medians_s)
+    if limits and limits.low > 0:
+        found["gflops_low"], found["gflops_high"] = work / limits.high, work / limits.low
+        rounds = {invocation.integer("round") for invocation, _ in timed}
+        found["interval_kind"] = "rounds" if len(rounds) > 1 else "one-round"
+    quartiles = statistics.spread(np.concatenate([times for _, times in timed]))
+    if quartiles:
+        found["spread_low"], found["spread_high"] = work / quartiles[1], work / quartiles[0]
+    return found
+
+
+def _identity(fields: Fields, invocations: list[Fields]) -> dict[str, Any]:
+    errors, precisions, seen = [], [], []
+    for invocation in invocations:
+        for moment in ("before", "after", "fresh"):
+            error = invocation.number(f"verify.{moment}.rel_error")
+            if error is not None:
+                errors.append(error)
+        precisions.append(invocation.text("effective_precision"))
+        threads = invocation.number("threads.seen")
+        if threads is not None:
+            seen.append(round(threads))
+    return {
+        "adapter": fields.text("adapter"),
+        "device": fields.text("device"),
+        "rel_error": max(errors, default=None),
+        "effective_precision": "; ".join(dict.fromkeys(filter(None, precisions))) or None,
+        "threads_seen": min(seen, default=None),
+        "library": fields.text("library.name"),
+        "library_version": fields.text("library.version"),
+        "library_file": fields.text("library.file"),
+        "expression": fields.text("expression"),
+        "measured_at": fields.text("ended_at") or fields.text("started_at"),
+        "first_call_s": _middle(invocations, "first_call_s"),
+        "import_s": _middle(invocations, "import_s"),
+        "call_overhead_ns": _middle(invocations, "call_overhead_ns"),
+    }
+
+
+def _run_only(fields: Fields, invocations: list[Fields]) -> dict[str, Any]:
+    """The columns of the runs' table that the cells' table leaves out."""
+    stops = dict.fromkeys(filter(None, (invocation.text("stop") for invocation in invocations)))
+    return {
+        "id": fields.text("id"),
+        "started_at": fields.text("started_at"),
+        "recorded_machine": fields.text("machine"),
+        "host_id": fields.text("host.id"),
+        "gpu": fields.text("gpu.name"),
+        "gpu_driver": fields.text("gpu.driver"),
+        "host_hash": fields.text("context.host_hash"),
+        "device_hash": fields.text("context.device_hash"),
+        "tool_version": fields.text("tool.version"),
+        "tool_commit": fields.text("tool.commit"),
+        "order": fields.integer("order"),
+        "stop": ";".join(stops) or None,
+    }
+
+
+def _slurm(job: Slurm | None) -> dict[str, Any]:
+    """The columns about the job; all null outside SLURM."""
+    found = job or Slurm()
+    return {
+        "slurm_node": found.node,
+        "slurm_partition": found.partition,
+        "slurm_job_id": found.job_id,
+        "exclusive": found.exclusive,
+        "slurm": job.text if job else None,
+    }
+
+
+def _middle(invocations: list[Fields], path: str) -> float | None:
+    values = [value for value in (part.number(path) for part in invocations) if value is not None]
+    return statistics.median(values) if values else None
