@@ -1,0 +1,247 @@
+"""Threads on chosen CPUs that run the probe's machine code together, and what they measure.
+
+Nothing here holds the interpreter's lock while it measures: ctypes gives it up around each loop,
+and each loop takes its time itself, between the moment when all have arrived and its own end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import mmap
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+import numpy as np
+
+from gemmgrid.measure import code_pages
+from gemmgrid.measure.probe import code_aarch64, code_x86_64
+
+CODE: dict[str, ModuleType] = {"x86_64": code_x86_64, "aarch64": code_aarch64}
+PATIENCE = 1 << 22
+"""Looks at the others' arrival, about 0.2 s, before a thread gives up."""
+CHUNKS = 5
+"""Repetitions of a trip between two CPUs and of an arithmetic loop: all are kept."""
+TRIPS = 5000
+"""Trips of one probe that follow one another: half a millisecond to two milliseconds."""
+MOST_IN_PAIRS = 8
+"""CPUs up to which every pair is measured; more of them form a chain."""
+ROUNDS = 20_000
+"""Of the arithmetic loop: about 0.1 ms."""
+PASSES = 3
+LINE = 256
+"""Bytes between words of different purpose: two lines, which some processors fetch together."""
+
+
+class UnknowableError(Exception):
+    """This system does not let the probe work; the text is the reason that the record carries."""
+
+
+class Team:
+    """One thread for each of `cpus`; raises UnknowableError where there can be none."""
+
+    def __init__(self, cpus: Sequence[int]) -> None:
+        self.cpus = list(cpus)
+        self._code, self.vectors = processor()
+        self._loops, self._kept = _placed(self._code, self.vectors)
+        self._zero = self._now()
+
+    def trips(self) -> list[dict[str, object]]:
+        """Time of a cache line from one CPU to another and back: {"cpus", "ns"}, a pair each.
+
+        All pairs of up to eight CPUs, otherwise each with the next. `ns` holds five means; where a
+        thread was kept waiting for a millisecond its mean is of the trips made until then.
+        """
+        seats = range(len(self.cpus))
+        if len(self.cpus) <= MOST_IN_PAIRS:
+            pairs, in_a_row = list(itertools.combinations(seats, 2)), 2 * len(self.cpus) - 3
+        else:
+            pairs, in_a_row = list(itertools.pairwise(seats)), 2
+        if not pairs:
+            return []
+        count = TRIPS // CHUNKS // in_a_row
+        size = (CHUNKS + 1) * LINE
+        words = _Words(len(pairs) * size)
+        ticks = np.zeros((len(pairs), CHUNKS))
+
+        def work(seat: int) -> None:
+            for i, pair in enumerate(pairs):
+                if seat not in pair:
+                    continue
+                second = int(seat == pair[1])
+                for chunk in range(CHUNKS):
+                    line = words.address + i * size + (chunk + 1) * LINE
+                    took = self._loops["bounce"](
+                        words.address + i * size, 2 * (chunk + 1), count, PATIENCE, line, second
+                    )
+                    self._arrived(took)
+                    if not second:
+                        # The first does not wait for the last answer, which takes half a trip.
+                        made = min(words.at(line) // 2, count - 0.5)
+                        ticks[i, chunk] = took / max(made, 1)
+
+        self._together(work)
+        ns = ticks * self._tick_ns()
+        return [
+            {"cpus": [self.cpus[seat] for seat in pair], "ns": [round(one, 1) for one in row]}
+            for pair, row in zip(pairs, ns.tolist(), strict=True)
+        ]
+
+    def flops(self, dtype: str) -> dict[str, list[float]]:
+        """Operations per second of a fixed loop on all CPUs at once: {"all", "slowest"}.
+
+        all       the CPUs' rates added up, of each repetition
+        slowest   the rate of the slowest CPU in it
+        """
+        ticks = self._repeat(dtype, CHUNKS, lambda seat: (ROUNDS, 0, 0))
+        rates = ROUNDS * self._code.flops(self.vectors, dtype) / (ticks * self._tick_ns() * 1e-9)
+        return {"all": _rounded(rates.sum(axis=0)), "slowest": _rounded(rates.min(axis=0))}
+
+    def memory(self, bytes_wanted: int) -> dict[str, object]:
+        """Bytes per second that all CPUs together move: {"bytes", "triad", "read"}.
+
+        triad   a = b + s c, counted as STREAM does: two arrays read and one written (a store that
+                has to fetch its line first moves a third more)
+        read    the same arrays, read only: what dot and gemv can reach
+        bytes   size of all arrays; each CPU's share is touched first, and worked on, by that CPU
+        """
+        block = self._code.BLOCK
+        length = -(-bytes_wanted // (3 * len(self.cpus)) // mmap.PAGESIZE) * mmap.PAGESIZE
+        shares = [_Words(3 * length) for _ in self.cpus]
+
+        def touch(seat: int) -> None:
+            shares[seat].array[:] = 1
+
+        self._together(touch)
+        total = 3 * length * len(self.cpus)
+        found: dict[str, object] = {"bytes": total}
+        for name, loop, count in (
+            ("triad", "triad", length // block),
+            ("read", "total", 3 * length // block),
+        ):
+            given = [(count, share.address, length) for share in shares]
+            ticks = self._repeat(loop, PASSES, given.__getitem__)
+            found[name] = _rounded(total / (ticks.max(axis=0) * self._tick_ns() * 1e-9))
+        return found
+
+    def _repeat(
+        self, loop: str, times: int, given: Callable[[int], tuple[int, int, int]]
+    ) -> np.ndarray:
+        """Ticks that `loop` took on each CPU, all starting together; shape (CPUs, times)."""
+        words = _Words(LINE)
+        ticks = np.zeros((len(self.cpus), times))
+
+        def work(seat: int) -> None:
+            count, base, value = given(seat)
+            for i in range(times):
+                target = (i + 1) * len(self.cpus)
+                took = self._loops[loop](words.address, target, count, PATIENCE, base, value)
+                self._arrived(took)
+                ticks[seat, i] = took
+
+        self._together(work)
+        return ticks
+
+    def _together(self, work: Callable[[int], None]) -> None:
+        """Run work(seat) in a thread on each CPU; raises what one of them raised."""
+        problems: list[BaseException] = []
+
+        def run(seat: int) -> None:
+            try:
+                os.sched_setaffinity(0, {self.cpus[seat]})  # of this thread alone
+                work(seat)
+            except BaseException as error:
+                problems.append(error)
+
+        threads = [threading.Thread(target=run, args=(seat,)) for seat in range(len(self.cpus))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if problems:
+            first = problems[0]
+            raise (
+                UnknowableError(f"{type(first).__name__}: {first}")
+                if isinstance(first, OSError | RuntimeError)
+                else first
+            )
+
+    @staticmethod
+    def _arrived(took: int) -> None:
+        if not took:
+            raise UnknowableError("a CPU did not get its thread to run within 0.2 s")
+
+    def _now(self) -> tuple[int, int]:
+        return time.perf_counter_ns(), self._loops["ticks"](0, 0, 0, 0, 0, 0)
+
+    def _tick_ns(self) -> float:
+        """Length of a tick, from two readings at least 2 ms apart."""
+        while (now := self._now())[0] - self._zero[0] < 2_000_000:
+            pass
+        return (now[0] - self._zero[0]) / (now[1] - self._zero[1])
+
+
+class _Words:
+    """Zeroed memory of its own pages, for words that threads share and for arrays."""
+
+    def __init__(self, size: int) -> None:
+        self._pages = mmap.mmap(-1, size)
+        self.array: np.ndarray = np.frombuffer(self._pages, np.float32)
+        self.address = int(self.array.ctypes.data)
+
+    @staticmethod
+    def at(address: int) -> int:
+        return ctypes.c_uint64.from_address(address).value
+
+
+def processor() -> tuple[ModuleType, str]:
+    """The code for this processor, and the widest of its vectors that the system lets us use."""
+    if not hasattr(os, "sched_setaffinity"):
+        raise UnknowableError(f"{platform.system()} lets no thread choose its CPU")
+    code = CODE.get(platform.machine())
+    if code is None:
+        raise UnknowableError(f"processor {platform.machine()}: the probe has no code for it")
+    flags = _flags()
+    return code, next(name for name, needed in code.VECTORS.items() if flags.issuperset(needed))
+
+
+def _flags() -> set[str]:
+    """What the first CPU can do, as Linux says; sse2, which every x86-64 has, where it does not."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            line = next((line for line in file if line.startswith("flags")), "")
+    except OSError:
+        line = ""
+    return {"sse2", *line.split()}
+
+
+_made: dict[tuple[ModuleType, str], tuple[dict[str, Callable[..., int]], object]] = {}
+
+
+def _placed(code: ModuleType, vectors: str) -> tuple[dict[str, Callable[..., int]], object]:
+    """The loops as functions, and what keeps them; made once a process."""
+    if (code, vectors) not in _made:
+        pieces = {
+            name: piece.ljust(-(-len(piece) // 64) * 64, b"\0")
+            for name, piece in code.loops(vectors).items()
+        }
+        try:
+            start, kept = code_pages.place(b"".join(pieces.values()), "gemmgrid-probe")
+        except OSError as error:
+            raise UnknowableError(
+                f"this system gives a process no new executable memory ({error.strerror}), as "
+                "hardened systems do"
+            ) from error
+        kind = ctypes.CFUNCTYPE(ctypes.c_uint64, *[ctypes.c_uint64] * 6)
+        places = itertools.accumulate(map(len, pieces.values()), initial=start)
+        loops = {name: kind(place) for name, place in zip(pieces, places, strict=False)}
+        _made[code, vectors] = loops, kept
+    return _made[code, vectors]
+
+
+def _rounded(rates: np.ndarray) -> list[float]:
+    return [float(f"{rate:.4g}") for rate in rates.tolist()]
