@@ -24,6 +24,7 @@ from gemmgrid.measure.invocation import clock, operands, sampling, selftest  # n
 from gemmgrid.measure.invocation.loop import Loop, compile_loop  # noqa: E402
 from gemmgrid.measure.invocation.outcome import Ended  # noqa: E402
 from gemmgrid.measure.invocation.verify import Verdict, verify  # noqa: E402
+from gemmgrid.measure.probe.probe import Probe  # noqa: E402
 from gemmgrid.records.cell import Cell, Options  # noqa: E402
 
 Expires = Callable[[float], bool]
@@ -31,6 +32,8 @@ Document = dict[str, Any]
 
 MOST_SETS_BYTES = 1 << 30
 """Memory that the rotating operands of a `.cold` cell may take."""
+MEMORY_S = 0.5
+"""Time that the probe of the memory may need; most of it goes to getting its pages."""
 PROBE_SIZE = 256
 """Largest dimension of the products that compare a dtype with float32."""
 SLOW = 12.0
@@ -81,10 +84,14 @@ def measure(
     _first_only(document, job, adapter, cell, expires)
 
     stage("sample")
+    probe = Probe(job["device"], cell.threads)
+    document["probe"] = probe.record
     _poison(call)
+    probe.around("before")
     _CENSUS.start()
     taken = sampling.take_samples(loop, warmup.inner, settings, expires)
     _CENSUS.stop()
+    probe.around("after")
     document["threads"] = _CENSUS.result(cell.threads, adapter.library_threads())
     document["samples"], document["stop"] = taken.to_json(), taken.stop
 
@@ -100,11 +107,22 @@ def measure(
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     document["peak_rss_bytes"] = peak if sys.platform == "darwin" else peak * 1024
     _judge(verdicts, "fresh", _with_fresh_operands(adapter, given, call, loop, seed + 2))
+    _probe_memory(probe, cell, job, expires)
 
     for test in (document["selftest"], left):
         if not test["ok"]:
             raise Ended("implausible", test["reason"])
     _flag(document, cell, settings)
+
+
+def _probe_memory(probe: Probe, cell: Cell, job: Document, expires: Expires) -> None:
+    """Last of all, because its arrays push everything else out of the caches."""
+    if job["index"] and cell.routine == "gemm" and not cell.options.cold:
+        probe.skip("memory", "measured by the run's first process")
+    elif expires(MEMORY_S):
+        probe.skip("memory", "no time left in the budget")
+    else:
+        probe.memory(job.get("cache_bytes"))
 
 
 def _where(given: operands.Operands, call: Call) -> Document:

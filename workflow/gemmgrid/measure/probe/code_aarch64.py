@@ -1,4 +1,4 @@
-"""The probe's loops in AArch64 machine code with NEON vectors; see `code_x86_64` for what each does.
+"""The probe's loops in AArch64 machine code, with NEON vectors; `code_x86_64` says what they do.
 
 x0 barrier, x1 target, x2 count, x3 patience, x4 base, x5 value (AAPCS64); ticks are those of the
 virtual counter. Only v0 to v7 and v16 to v31 are used: they need not be kept for the caller.

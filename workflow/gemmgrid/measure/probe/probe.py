@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gemmgrid.measure.host import cgroup
 from gemmgrid.measure.probe.team import Team, UnknowableError
 
 CACHES = 4
@@ -64,7 +65,8 @@ class Probe:
     def memory(self, cache_bytes: int | None) -> None:
         """Fill `memory`; `cache_bytes` is the size of the last-level caches of the CPUs."""
         wanted = max(LEAST_BYTES, CACHES * (cache_bytes or 0))
-        wanted = min(wanted, MOST_BYTES, int(FREE_SHARE * _free_bytes()))
+        free = cgroup.available_bytes()
+        wanted = min(wanted, MOST_BYTES, int(FREE_SHARE * free) if free else LEAST_BYTES)
         self._fill("memory", lambda team: team.memory(wanted))
 
     def skip(self, key: str, reason: str) -> None:
@@ -98,7 +100,3 @@ def _cpus_in_use(threads: int) -> list[int]:
             continue
     used = [cpu for _, cpu in sorted(seen) if cpu in allowed]
     return sorted(list(dict.fromkeys([*used, *allowed]))[:threads])
-
-
-def _free_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")

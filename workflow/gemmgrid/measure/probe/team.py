@@ -13,7 +13,8 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -33,6 +34,9 @@ MOST_IN_PAIRS = 8
 ROUNDS = 20_000
 """Of the arithmetic loop: about 0.1 ms."""
 PASSES = 3
+LONG_S = 0.004
+"""Time from which the repetitions that are left are not begun, so that a busy machine costs little
+more than a quiet one. (A pass over the memory takes longer, and every one is a call of its own.)"""
 LINE = 256
 """Bytes between words of different purpose: two lines, which some processors fetch together."""
 
@@ -47,14 +51,16 @@ class Team:
     def __init__(self, cpus: Sequence[int]) -> None:
         self.cpus = list(cpus)
         self._code, self.vectors = processor()
-        self._loops, self._kept = _placed(self._code, self.vectors)
+        self._loops = _placed(self._code, self.vectors)
         self._zero = self._now()
 
     def trips(self) -> list[dict[str, object]]:
         """Time of a cache line from one CPU to another and back: {"cpus", "ns"}, a pair each.
 
-        All pairs of up to eight CPUs, otherwise each with the next. `ns` holds five means; where a
-        thread was kept waiting for a millisecond its mean is of the trips made until then.
+        All pairs of up to eight CPUs, otherwise each with the next. `ns` holds five means (fewer
+        on a busy machine); where a thread was kept waiting for a quarter of a millisecond, its
+        mean is of the trips made until then. That happens where a library's own threads still spin
+        (OpenMP does for some milliseconds after a call), so it is tried a second time.
         """
         seats = range(len(self.cpus))
         if len(self.cpus) <= MOST_IN_PAIRS:
@@ -64,32 +70,36 @@ class Team:
         if not pairs:
             return []
         count = TRIPS // CHUNKS // in_a_row
+        ns, complete = self._bounce(pairs, count)
+        if not complete:
+            ns, _ = self._bounce(pairs, count)
+        return [
+            {"cpus": [self.cpus[seat] for seat in pair], "ns": [round(x, 1) for x in row if x]}
+            for pair, row in zip(pairs, ns.tolist(), strict=True)
+        ]
+
+    def _bounce(self, pairs: list[tuple[int, int]], count: int) -> tuple[np.ndarray, bool]:
+        """Mean time in ns, of shape (pairs, chunks), 0 where not begun; whether all was made."""
         size = (CHUNKS + 1) * LINE
         words = _Words(len(pairs) * size)
-        ticks = np.zeros((len(pairs), CHUNKS))
+        ticks, made = np.zeros((2, len(pairs), CHUNKS))
+        lasts = [_Last(CHUNKS) for _ in pairs]
 
         def work(seat: int) -> None:
             for i, pair in enumerate(pairs):
                 if seat not in pair:
                     continue
                 second = int(seat == pair[1])
-                for chunk in range(CHUNKS):
-                    line = words.address + i * size + (chunk + 1) * LINE
-                    took = self._loops["bounce"](
-                        words.address + i * size, 2 * (chunk + 1), count, PATIENCE, line, second
-                    )
-                    self._arrived(took)
+                for chunk in lasts[i].numbers(first=not second):
+                    start, target = words.address + i * size, 2 * (chunk + 1)
+                    line = start + (chunk + 1) * LINE
+                    took = self._call("bounce", start, target, count, line, second)
                     if not second:
-                        # The first does not wait for the last answer, which takes half a trip.
-                        made = min(words.at(line) // 2, count - 0.5)
-                        ticks[i, chunk] = took / max(made, 1)
+                        # It ends with its last store, half a trip before the answer.
+                        ticks[i, chunk], made[i, chunk] = took, (words.at(line) + 1) // 2
 
         self._together(work)
-        ns = ticks * self._tick_ns()
-        return [
-            {"cpus": [self.cpus[seat] for seat in pair], "ns": [round(one, 1) for one in row]}
-            for pair, row in zip(pairs, ns.tolist(), strict=True)
-        ]
+        return ticks * self._tick_ns() / np.maximum(made - 0.5, 1), bool(made.min() == count)
 
     def flops(self, dtype: str) -> dict[str, list[float]]:
         """Operations per second of a fixed loop on all CPUs at once: {"all", "slowest"}.
@@ -124,27 +134,26 @@ class Team:
             ("read", "total", 3 * length // block),
         ):
             given = [(count, share.address, length) for share in shares]
-            ticks = self._repeat(loop, PASSES, given.__getitem__)
-            found[name] = _rounded(total / (ticks.max(axis=0) * self._tick_ns() * 1e-9))
+            passes = [self._repeat(loop, 1, given.__getitem__).max() for _ in range(PASSES)]
+            found[name] = _rounded(total / (np.array(passes) * self._tick_ns() * 1e-9))
         return found
 
     def _repeat(
         self, loop: str, times: int, given: Callable[[int], tuple[int, int, int]]
     ) -> np.ndarray:
-        """Ticks that `loop` took on each CPU, all starting together; shape (CPUs, times)."""
+        """Ticks that `loop` took on each CPU, all starting together; (CPUs, at most `times`)."""
         words = _Words(LINE)
         ticks = np.zeros((len(self.cpus), times))
+        last = _Last(times)
 
         def work(seat: int) -> None:
             count, base, value = given(seat)
-            for i in range(times):
+            for i in last.numbers(first=seat == 0):
                 target = (i + 1) * len(self.cpus)
-                took = self._loops[loop](words.address, target, count, PATIENCE, base, value)
-                self._arrived(took)
-                ticks[seat, i] = took
+                ticks[seat, i] = self._call(loop, words.address, target, count, base, value)
 
         self._together(work)
-        return ticks
+        return ticks[:, ticks[0] > 0]
 
     def _together(self, work: Callable[[int], None]) -> None:
         """Run work(seat) in a thread on each CPU; raises what one of them raised."""
@@ -170,10 +179,13 @@ class Team:
                 else first
             )
 
-    @staticmethod
-    def _arrived(took: int) -> None:
+    def _call(self, loop: str, barrier: int, target: int, *rest: int) -> int:
+        """Ticks of one loop, all of whose threads arrive first; `rest` is count, base, value."""
+        count, base, value = rest
+        took = self._loops[loop](barrier, target, count, PATIENCE, base, value)
         if not took:
             raise UnknowableError("a CPU did not get its thread to run within 0.2 s")
+        return took
 
     def _now(self) -> tuple[int, int]:
         return time.perf_counter_ns(), self._loops["ticks"](0, 0, 0, 0, 0, 0)
@@ -183,6 +195,26 @@ class Team:
         while (now := self._now())[0] - self._zero[0] < 2_000_000:
             pass
         return (now[0] - self._zero[0]) / (now[1] - self._zero[1])
+
+
+class _Last:
+    """The number of the last repetition, which threads that work together must agree on.
+
+    The first thread decides before it arrives at a repetition; the others look after they have
+    met it there, so all know.
+    """
+
+    def __init__(self, times: int) -> None:
+        self._last = times - 1
+
+    def numbers(self, *, first: bool) -> Iterator[int]:
+        end = time.perf_counter() + LONG_S
+        for i in itertools.count():
+            if first and time.perf_counter() > end:
+                self._last = min(i, self._last)
+            yield i
+            if i >= self._last:
+                return
 
 
 class _Words:
@@ -212,35 +244,38 @@ def processor() -> tuple[ModuleType, str]:
 def _flags() -> set[str]:
     """What the first CPU can do, as Linux says; sse2, which every x86-64 has, where it does not."""
     try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
+        with Path("/proc/cpuinfo").open(encoding="utf-8") as file:
             line = next((line for line in file if line.startswith("flags")), "")
     except OSError:
         line = ""
     return {"sse2", *line.split()}
 
 
-_made: dict[tuple[ModuleType, str], tuple[dict[str, Callable[..., int]], object]] = {}
+_placed_loops: dict[str, dict[str, Callable[..., int]]] = {}
+_pages: list[object] = []
 
 
-def _placed(code: ModuleType, vectors: str) -> tuple[dict[str, Callable[..., int]], object]:
-    """The loops as functions, and what keeps them; made once a process."""
-    if (code, vectors) not in _made:
+def _placed(code: ModuleType, vectors: str) -> dict[str, Callable[..., int]]:
+    """The loops as functions, made once a process."""
+    if vectors not in _placed_loops:
         pieces = {
             name: piece.ljust(-(-len(piece) // 64) * 64, b"\0")
             for name, piece in code.loops(vectors).items()
         }
         try:
-            start, kept = code_pages.place(b"".join(pieces.values()), "gemmgrid-probe")
+            start, page = code_pages.place(b"".join(pieces.values()), "gemmgrid-probe")
         except OSError as error:
             raise UnknowableError(
                 f"this system gives a process no new executable memory ({error.strerror}), as "
                 "hardened systems do"
             ) from error
+        _pages.append(page)
         kind = ctypes.CFUNCTYPE(ctypes.c_uint64, *[ctypes.c_uint64] * 6)
         places = itertools.accumulate(map(len, pieces.values()), initial=start)
-        loops = {name: kind(place) for name, place in zip(pieces, places, strict=False)}
-        _made[code, vectors] = loops, kept
-    return _made[code, vectors]
+        _placed_loops[vectors] = {
+            name: kind(place) for name, place in zip(pieces, places, strict=False)
+        }
+    return _placed_loops[vectors]
 
 
 def _rounded(rates: np.ndarray) -> list[float]:
