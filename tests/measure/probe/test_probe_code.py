@@ -30,9 +30,9 @@ class Machine:
         self.code = code_x86_64 if self.x86 else code_aarch64
         if self.x86:
             self.machine = unicorn.Uc(unicorn.UC_ARCH_X86, unicorn.UC_MODE_64)
-            names = "RDI RSI RDX RCX R8 R9".split()
+            names = ["RDI", "RSI", "RDX", "RCX", "R8", "R9"]
             self.given = [getattr(x86, f"UC_X86_REG_{name}") for name in names]
-            names = "RBX RBP R12 R13 R14 R15".split()
+            names = ["RBX", "RBP", "R12", "R13", "R14", "R15"]
             self.kept = [getattr(x86, f"UC_X86_REG_{name}") for name in names]
             self.result, self.stack = x86.UC_X86_REG_RAX, x86.UC_X86_REG_RSP
             self.sums = [x86.UC_X86_REG_XMM0 + i for i in range(2, 16)]
@@ -112,9 +112,7 @@ def test_a_trip_is_an_answer_to_each_value(machine, second):
     def answer(_uc: Any, _kind: int, address: int, _size: int, value: int, _data: Any) -> None:
         seen.append(value)
 
-    machine.machine.hook_add(
-        unicorn.UC_HOOK_MEM_WRITE, answer, begin=LINE, end=LINE + 7
-    )
+    machine.machine.hook_add(unicorn.UC_HOOK_MEM_WRITE, answer, begin=LINE, end=LINE + 7)
 
     def partner(_uc: Any, _kind: int, address: int, *_: Any) -> None:
         # The other side answers each value between two looks at the line.
