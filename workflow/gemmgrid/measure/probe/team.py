@@ -48,9 +48,11 @@ class UnknowableError(Exception):
 class Team:
     """One thread for each of `cpus`; raises UnknowableError where there can be none."""
 
-    def __init__(self, cpus: Sequence[int]) -> None:
+    def __init__(self, cpus: Sequence[int], vectors: str | None = None) -> None:
+        """`vectors` is the name of others than the widest."""
         self.cpus = list(cpus)
-        self._code, self.vectors = processor()
+        self._code, widest = processor()
+        self.vectors = vectors or widest
         self._loops = _placed(self._code, self.vectors)
         self._zero = self._now()
 
@@ -62,31 +64,27 @@ class Team:
         mean is of the trips made until then. That happens where a library's own threads still spin
         (OpenMP does for some milliseconds after a call), so it is tried a second time.
         """
-        seats = range(len(self.cpus))
-        if len(self.cpus) <= MOST_IN_PAIRS:
-            pairs, in_a_row = list(itertools.combinations(seats, 2)), 2 * len(self.cpus) - 3
-        else:
-            pairs, in_a_row = list(itertools.pairwise(seats)), 2
-        if not pairs:
+        chosen, in_a_row = pairs(len(self.cpus))
+        if not chosen:
             return []
         count = TRIPS // CHUNKS // in_a_row
-        ns, complete = self._bounce(pairs, count)
+        ns, complete = self._bounce(chosen, count)
         if not complete:
-            ns, _ = self._bounce(pairs, count)
+            ns, _ = self._bounce(chosen, count)
         return [
             {"cpus": [self.cpus[seat] for seat in pair], "ns": [round(x, 1) for x in row if x]}
-            for pair, row in zip(pairs, ns.tolist(), strict=True)
+            for pair, row in zip(chosen, ns.tolist(), strict=True)
         ]
 
-    def _bounce(self, pairs: list[tuple[int, int]], count: int) -> tuple[np.ndarray, bool]:
+    def _bounce(self, chosen: list[tuple[int, int]], count: int) -> tuple[np.ndarray, bool]:
         """Mean time in ns, of shape (pairs, chunks), 0 where not begun; whether all was made."""
         size = (CHUNKS + 1) * LINE
-        words = _Words(len(pairs) * size)
-        ticks, made = np.zeros((2, len(pairs), CHUNKS))
-        lasts = [_Last(CHUNKS) for _ in pairs]
+        words = Words(len(chosen) * size)
+        ticks, made = np.zeros((2, len(chosen), CHUNKS))
+        lasts = [_Last(CHUNKS) for _ in chosen]
 
         def work(seat: int) -> None:
-            for i, pair in enumerate(pairs):
+            for i, pair in enumerate(chosen):
                 if seat not in pair:
                     continue
                 second = int(seat == pair[1])
@@ -121,7 +119,7 @@ class Team:
         """
         block = self._code.BLOCK
         length = -(-bytes_wanted // (3 * len(self.cpus)) // mmap.PAGESIZE) * mmap.PAGESIZE
-        shares = [_Words(3 * length) for _ in self.cpus]
+        shares = [Words(3 * length) for _ in self.cpus]
 
         def touch(seat: int) -> None:
             shares[seat].array[:] = 1
@@ -142,7 +140,7 @@ class Team:
         self, loop: str, times: int, given: Callable[[int], tuple[int, int, int]]
     ) -> np.ndarray:
         """Ticks that `loop` took on each CPU, all starting together; (CPUs, at most `times`)."""
-        words = _Words(LINE)
+        words = Words(LINE)
         ticks = np.zeros((len(self.cpus), times))
         last = _Last(times)
 
@@ -217,7 +215,7 @@ class _Last:
                 return
 
 
-class _Words:
+class Words:
     """Zeroed memory of its own pages, for words that threads share and for arrays."""
 
     def __init__(self, size: int) -> None:
@@ -228,6 +226,16 @@ class _Words:
     @staticmethod
     def at(address: int) -> int:
         return ctypes.c_uint64.from_address(address).value
+
+
+def pairs(count: int) -> tuple[list[tuple[int, int]], int]:
+    """The pairs of `count` CPUs that are measured, and how many of them one after the other.
+
+    Pairs without a CPU in common are measured at the same time.
+    """
+    if count <= MOST_IN_PAIRS:
+        return list(itertools.combinations(range(count), 2)), max(1, 2 * count - 3)
+    return list(itertools.pairwise(range(count))), 2
 
 
 def processor() -> tuple[ModuleType, str]:
