@@ -15,7 +15,7 @@ VECTORS: dict[str, tuple[str, ...]] = {"neon": ()}
 _REGISTERS = [*range(8), *range(16, 28)]
 """20 independent sums: more than latency times units (4 x 4)."""
 _ONE, _EIGHTH = 30, 31
-SPINS = 1 << 20
+SPINS = 1 << 14
 BLOCK = 128
 _BTI_C, _RET = 0xD503245F, 0xD65F03C0
 _TICKS = [0xD5033B9F, 0xD5033FDF, 0xD53BE040]  # dsb ish; isb; mrs x0, cntvct_el0
@@ -59,18 +59,19 @@ def flops(vectors: str, dtype: str) -> int:
 
 def _bounce() -> list[int]:
     return [
-        0xD2A00003 | (SPINS >> 16) << 5,  # mov x3, #SPINS
+        0xD2800003 | SPINS << 5,  # mov x3, #SPINS
         0xC8DFFC89,  # look: ldar x9, [x4]
         0xEB05013F,  # cmp x9, x5
-        0x54000080,  # b.eq got
+        0x540000A0,  # b.eq got
+        0xD5033FDF,  # isb: a pause longer than `yield`, which many processors pass over
         0xF1000463,  # subs x3, x3, #1
-        0x54FFFF81,  # b.ne look
+        0x54FFFF61,  # b.ne look
         0x14000006,  # b out
         0x910004A9,  # got: add x9, x5, #1
         0xC89FFC89,  # stlr x9, [x4]
         0x910008A5,  # add x5, x5, #2
         0xF1000442,  # subs x2, x2, #1
-        0x54FFFEC1,  # b.ne look
+        0x54FFFEA1,  # b.ne look
         # out:
     ]
 

@@ -219,7 +219,8 @@ class Words:
     """Zeroed memory of its own pages, for words that threads share and for arrays."""
 
     def __init__(self, size: int) -> None:
-        self._pages = mmap.mmap(-1, size)
+        # Private, because pages that processes may share are small ones.
+        self._pages = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.array: np.ndarray = np.frombuffer(self._pages, np.float32)
         self.address = int(self.array.ctypes.data)
 
