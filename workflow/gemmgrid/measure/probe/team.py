@@ -23,12 +23,12 @@ from gemmgrid.measure import code_pages
 from gemmgrid.measure.probe import code_aarch64, code_x86_64
 
 CODE: dict[str, ModuleType] = {"x86_64": code_x86_64, "aarch64": code_aarch64}
-PATIENCE = 1 << 22
-"""Looks at the others' arrival, about 0.2 s, before a thread gives up."""
+PATIENCE = 1 << 25
+"""Looks at the others' arrival, about half a second, before a thread gives up."""
 CHUNKS = 5
 """Repetitions of a trip between two CPUs and of an arithmetic loop: all are kept."""
-TRIPS = 5000
-"""Trips of one probe that follow one another: half a millisecond to two milliseconds."""
+TRIPS = 10_000
+"""Trips of one probe that follow one another: half a millisecond to four milliseconds."""
 MOST_IN_PAIRS = 8
 """CPUs up to which every pair is measured; more of them form a chain."""
 ROUNDS = 20_000
@@ -182,7 +182,7 @@ class Team:
         count, base, value = rest
         took = self._loops[loop](barrier, target, count, PATIENCE, base, value)
         if not took:
-            raise UnknowableError("a CPU did not get its thread to run within 0.2 s")
+            raise UnknowableError("a CPU did not get its thread to run within half a second")
         return took
 
     def _now(self) -> tuple[int, int]:
