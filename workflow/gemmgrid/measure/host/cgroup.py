@@ -1,7 +1,8 @@
 """What the control groups of this process allow: CPU time, memory, and what they did to it.
 
 Both versions of cgroups are read, in containers too, over all levels from the process's group up to
-the top: the smallest allowance counts. Where a controller is missing, its values are None.
+the top: the smallest allowance counts. Where a controller is missing, its values are None. By hand:
+psutil reads no control groups.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gemmgrid.measure.host import darwin
-from gemmgrid.measure.host.sysfiles import ROOT, text
-from gemmgrid.measure.machine.memory import meminfo
+from gemmgrid.measure.host.sysfiles import ROOT, meminfo, text
 
 NO_LIMIT_BYTES = 1 << 60
 """cgroup v1 writes "no limit" as the largest number of whole pages, near 2^63."""

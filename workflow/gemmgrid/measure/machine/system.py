@@ -1,4 +1,4 @@
-"""Operating system, kernel, libc, virtual machine, container."""
+"""Operating system, kernel, libc, virtual machine, container; memory and its NUMA nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmgrid.measure.host import darwin
-from gemmgrid.measure.host.sysfiles import ROOT, text
+from gemmgrid.measure.host.sysfiles import ROOT, cpu_list, meminfo, text
 
 CLOCKSOURCES = {"kvm-clock": "kvm", "hyperv_clocksource": "hyper-v", "xen": "xen"}
 DMI = {
@@ -128,3 +128,26 @@ def container(root: Path = ROOT, variables: Mapping[str, str] = os.environ) -> s
     groups = text(root, "proc/self/cgroup") or ""
     marks = {"kubepods": "kubernetes", "/docker": "docker", "libpod": "podman", "/lxc": "lxc"}
     return next((name for mark, name in marks.items() if mark in groups), "none")
+
+
+def physical_bytes(root: Path, unknown: dict[str, str]) -> int | None:
+    """Memory that the kernel manages: what is installed, less one to three percent it keeps."""
+    if darwin.is_darwin() and root == ROOT:
+        size = darwin.sysctl_int("hw.memsize")
+    else:
+        size = meminfo(root).get("MemTotal")
+    if size is None:
+        unknown["memory_bytes"] = "neither /proc/meminfo nor sysctl hw.memsize tells it"
+    return size
+
+
+def numa_nodes(root: Path, unknown: dict[str, str]) -> int | None:
+    """Number of NUMA nodes that hold memory."""
+    if darwin.is_darwin() and root == ROOT:
+        return 1  # every Mac that runs this has uniform memory
+    for name in ("has_memory", "online"):
+        nodes = cpu_list(text(root, f"sys/devices/system/node/{name}"))
+        if nodes:
+            return len(nodes)
+    unknown["numa"] = "the kernel describes no nodes under /sys/devices/system/node"
+    return None
