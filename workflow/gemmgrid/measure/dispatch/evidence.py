@@ -16,10 +16,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.dispatch import proof, verdict
-from gemmgrid.measure.dispatch.explain import hidden
-from gemmgrid.measure.dispatch.explain.hidden import Asked, Memory
-from gemmgrid.measure.dispatch.library_logs import documented
+from gemmgrid.measure.dispatch import documented, hidden_work, proof, verdict
+from gemmgrid.measure.dispatch.hidden_work import Asked, Memory
 from gemmgrid.measure.dispatch.watch import Watched, Watcher
 
 
@@ -80,7 +78,7 @@ def conclude(
         "cost_s": None,
         "routines": verdict.routines(seen, expected),
         "kernels": verdict.kernels(seen, expected),
-        "hidden": hidden.find(seen, asked, operands),
+        "hidden": hidden_work.find(seen, asked, operands),
         "no_blas": proof.no_blas(seen),
         "inconsistent": proof.inconsistent(seen),
         "slots_watched": seen.slots_watched,

@@ -37,14 +37,14 @@ def main(job_path: Path, out_path: Path) -> NoReturn:
 
 
 def _evidence(job: dict[str, Any], report: _Report) -> dict[str, Any]:
-    from gemmgrid.measure.dispatch.library_logs.switches import switch_on
+    from gemmgrid.measure.dispatch.library_logs import switch_on
 
     switch_on(job["adapter"], job["device"], report.folder)
     report.stage("importing the library")
     from gemmgrid.measure import adapters
     from gemmgrid.measure.dispatch.evidence import observe
-    from gemmgrid.measure.dispatch.explain.hidden import Asked
-    from gemmgrid.measure.dispatch.explain.watched_operands import make, memories
+    from gemmgrid.measure.dispatch.hidden_work import Asked
+    from gemmgrid.measure.dispatch.watched_operands import make, memories
     from gemmgrid.measure.invocation import loop
     from gemmgrid.records.cell import Cell
 

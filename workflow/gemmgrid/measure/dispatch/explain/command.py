@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
 
 def _explain(expression: Expression, options: argparse.Namespace, folder: Path) -> None:
     """Watch the expression and print what was seen; ends the process."""
-    from gemmgrid.measure.dispatch.library_logs.switches import switch_on
+    from gemmgrid.measure.dispatch.library_logs import switch_on
     from gemmgrid.measure.supervise.environment import THREADS
 
     for variable in THREADS:
@@ -64,7 +64,7 @@ def _explain(expression: Expression, options: argparse.Namespace, folder: Path) 
     switch_on(options.adapter, options.device, folder)
     from gemmgrid.measure import adapters
     from gemmgrid.measure.dispatch.evidence import observe
-    from gemmgrid.measure.dispatch.explain.hidden import Asked
+    from gemmgrid.measure.dispatch.hidden_work import Asked
 
     try:
         adapter = adapters.load(options.adapter)(options.device, options.options)
@@ -137,7 +137,7 @@ def _runner(
     expression: Expression, adapter: Any, options: argparse.Namespace
 ) -> tuple[Callable[[], None], dict[str, Any], str, str]:
     """The product as a function without arguments, where its operands lie, what is run, as what."""
-    from gemmgrid.measure.dispatch.explain.watched_operands import memories
+    from gemmgrid.measure.dispatch.watched_operands import memories
     from gemmgrid.measure.invocation.loop import compile_loop
 
     if options.adapter == "cblas":
@@ -186,7 +186,7 @@ def _cell_of(expression: Expression, options: argparse.Namespace) -> Cell:
 
 
 def _prepared(adapter: Any, cell: Cell) -> Any:
-    from gemmgrid.measure.dispatch.explain.watched_operands import make
+    from gemmgrid.measure.dispatch.watched_operands import make
 
     unsupported = adapter.unsupported(cell)
     if unsupported:
