@@ -23,7 +23,7 @@ def batch(inner, {parameters}):
     start = clock_()
     for _ in repeat_(None, inner):
 {statement}
-    fence_()
+    {fence}
     stop = clock_()
 {stores}
     return stop - start
@@ -34,7 +34,7 @@ def batch(inner, {parameters}):
     start = clock_()
     for {rotated} in chosen:
 {statement}
-    fence_()
+    {fence}
     stop = clock_()
 {stores}
     return stop - start
@@ -75,7 +75,6 @@ def compile_loop(call: Call) -> Loop:
         "clock_": clock,
         "repeat_": repeat,
         "islice_": islice,
-        "fence_": call.fence or _nothing,
         "names_": names,
         "sets_": cycle([tuple(chosen[name] for name in rotated) for chosen in sets]),
         **{f"{name}_": value for name, value in names.items()},
@@ -87,11 +86,8 @@ def compile_loop(call: Call) -> Loop:
             f"    names_[{name!r}] = {name}" for name in sorted(assigned | set(rotated))
         ),
         rotated=", ".join(rotated) + ",",
+        fence=call.fence or "pass",
     )
     exec(compile(source, f"<{call.statement}>", "exec"), namespace)
     timer = call.device_timer() if call.device_timer else None
     return Loop(namespace["batch"], names, timer)
-
-
-def _nothing() -> None:
-    """The fence of a library whose calls return when the work is done."""
