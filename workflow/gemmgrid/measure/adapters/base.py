@@ -11,6 +11,7 @@ but NumPy. It never times, checks or repeats anything.
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 from abc import ABC, abstractmethod
@@ -75,6 +76,15 @@ class Call:
     """Where the library reads A and B and writes C: addresses in its own memory."""
     unknown: dict[str, str] = field(default_factory=dict)
     """Reasons for the addresses that are missing, by operand."""
+
+    @property
+    def assigned(self) -> set[str]:
+        """Names that the statement gives a new value: results made by the call itself."""
+        return {
+            node.id
+            for node in ast.walk(ast.parse(self.statement))
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
 
 
 class Adapter(ABC):

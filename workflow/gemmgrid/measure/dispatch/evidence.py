@@ -10,6 +10,7 @@ The record's form is described in docs/evidence.md.
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Callable, Mapping
@@ -47,10 +48,10 @@ def observe(
     """
     started = time.perf_counter()
 
-    def record(seen: Watched) -> dict[str, Any]:
+    def record(seen: Watched) -> Any:
         evidence = conclude(seen, asked, operands or {}, device, blas)
         evidence["cost_s"] = round(time.perf_counter() - started, 4)
-        return evidence
+        return _plain(evidence)
 
     early = (lambda seen: finish(record(seen))) if finish else None
     return record(Watcher(run, asked.library, device, folder, threads, early).watch())
@@ -84,3 +85,14 @@ def conclude(
         "slots_watched": seen.slots_watched,
         "problems": seen.problems,
     }
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold: numbers that are not finite become words."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

@@ -7,7 +7,6 @@ Statements are written by the adapters, never by a config.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import cycle, islice, repeat
@@ -62,12 +61,6 @@ class Loop:
 
 def compile_loop(call: Call) -> Loop:
     """The loop of a call; operands rotate through `call.sets` where there are several."""
-    tree = ast.parse(call.statement)
-    assigned = {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
     names = dict(call.names)
     sets = call.sets or []
     rotated = sorted({name for chosen in sets for name in chosen})
@@ -83,7 +76,7 @@ def compile_loop(call: Call) -> Loop:
         parameters=", ".join(f"{name}={name}_" for name in names) or "*",
         statement="\n".join(f"        {line}" for line in call.statement.splitlines()),
         stores="\n".join(
-            f"    names_[{name!r}] = {name}" for name in sorted(assigned | set(rotated))
+            f"    names_[{name!r}] = {name}" for name in sorted(call.assigned | set(rotated))
         ),
         rotated=", ".join(rotated) + ",",
         fence=call.fence or "pass",
