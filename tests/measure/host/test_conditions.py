@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from gemmgrid.measure.host import allotment, conditions, cpufreq
+from gemmgrid.measure.host import conditions, cpufreq
+from gemmgrid.system import cpus
 from tests.measure import machine_trees as trees
 
 
@@ -173,5 +174,5 @@ def test_a_slurm_job_with_a_part_of_the_node(tmp_path, monkeypatch):
     assert conditions.read("cpu", root=root)["shared_node"] is None
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     assert conditions.read("cpu", root=root)["shared_node"] is False
-    monkeypatch.setattr(allotment, "allowed_cpus", lambda root: [0, 1, 2, 3])
+    monkeypatch.setattr(cpus, "allowed", lambda root: [0, 1, 2, 3])
     assert conditions.read("cpu", root=root)["shared_node"] is True

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from gemmgrid.measure import machine
-from gemmgrid.measure.host import darwin
-from gemmgrid.measure.machine import apple, arm, context, gpus, identity, system
+from gemmgrid.measure.machine import apple, context, gpus, identity, system
 from gemmgrid.measure.machine.identify import rounded_gib
 from gemmgrid.measure.machine.topology import caches
+from gemmgrid.system import arm, macos
 from tests.measure import machine_trees as trees
 
 
@@ -286,8 +286,8 @@ def test_a_mac(monkeypatch):
 
 
 def test_macos_commands():
-    assert 0 < darwin.free_bytes() <= machine.facts()["memory_bytes"]
-    assert darwin.power_source() in (None, "ac", "battery")
+    assert 0 < macos.free_bytes() <= machine.facts()["memory_bytes"]
+    assert macos.power_source() in (None, "ac", "battery")
     screen = {"_spdisplays_display-serial-number": "X9"}
     card = {"sppci_model": "Apple M2 Max", "sppci_cores": "38", "spdisplays_ndrvs": [screen]}
     profile = json.dumps({"SPDisplaysDataType": [card]})

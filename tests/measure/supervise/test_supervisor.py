@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from gemmgrid.measure.host import cgroup
 from gemmgrid.measure.supervise import feasible, supervisor
 from gemmgrid.measure.supervise.process import Outcome
 from gemmgrid.measure.supervise.request import Environment, Request
 from gemmgrid.records.cell import Cell
 from gemmgrid.records.run import now
+from gemmgrid.system import cgroup
 from tests.measure.invocation.test_steps import SETTINGS
 
 CARD = {"gpus": [{"name": "a card", "memory_bytes": 16 << 30, "driver": "1"}], "cpu": {}}

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host.sysfiles import ROOT, entries, integer
 from gemmgrid.measure.supervise import environment
+from gemmgrid.system.files import ROOT, entries, integer
 
 GIB = 1 << 30
 CPU = "/sys/devices/system/cpu"

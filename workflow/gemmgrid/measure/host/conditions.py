@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host import allotment, cgroup, cpufreq, darwin, gpu
-from gemmgrid.measure.host.sysfiles import ROOT, online_cpus, text
+from gemmgrid.measure.host import cpufreq, gpu, job
 from gemmgrid.records.run import now
+from gemmgrid.system import cgroup, cpus, macos
+from gemmgrid.system.files import ROOT, online_cpus, text
 
 LOADED_CPUS = 0.1
 LOADED_SHARE = 0.02
@@ -61,9 +62,9 @@ def read(
     throttle_events   a sum of counters, of which only the growth means something
     """
     unknown: dict[str, str] = {}
-    on_mac = darwin.is_darwin() and root == ROOT
-    cpus = allotment.allowed_cpus(root)
-    looked_at = cpufreq.some(cpus)
+    on_mac = macos.is_darwin() and root == ROOT
+    own = cpus.allowed(root)
+    looked_at = cpufreq.some(own)
     mhz, no_mhz = cpufreq.clock_mhz(root, looked_at)
     if no_mhz:
         unknown["cpu_mhz"] = no_mhz
@@ -78,13 +79,13 @@ def read(
         "cpu_mhz": mhz,
         **cpufreq.settings(root, looked_at),
         "temperature_c": cpufreq.temperature_c(root),
-        "power_source": darwin.power_source() if on_mac else cpufreq.power_source(root),
+        "power_source": macos.power_source() if on_mac else cpufreq.power_source(root),
         "free_bytes": cgroup.available_bytes(root),
         "throttle_events": cpufreq.throttle_events(root, looked_at),
         "quota_cpus": limits.cpus,
         "quota_throttled_s": limits.throttled_s,
-        "allowed_cpus": len(cpus) or None,
-        "shared_node": _shared_node(root, cpus),
+        "allowed_cpus": len(own) or None,
+        "shared_node": _shared_node(root, own),
         "gpu": None,
         "counters": counters,
         "unknown": unknown,
@@ -193,6 +194,6 @@ def _growth(before: Mapping[str, Any], after: Mapping[str, Any], key: str) -> fl
 
 def _shared_node(root: Path, cpus: list[int]) -> bool | None:
     """Whether others' jobs may run beside ours: a SLURM job that has not all of the node's CPUs."""
-    if allotment.job_id() is None:
+    if job.job_id() is None:
         return None
     return len(cpus) < len(online_cpus(root))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host.sysfiles import chosen, entries, integer, text
+from gemmgrid.system.files import chosen, entries, integer, text
 
 CPU = "sys/devices/system/cpu"
 LOOKED_AT = 16

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host import cgroup
-from gemmgrid.measure.host.allotment import affinity
-from gemmgrid.measure.host.sysfiles import ROOT, entries, text
+from gemmgrid.system import cgroup
+from gemmgrid.system.cpus import affinity
+from gemmgrid.system.files import ROOT, entries, text
 
 WORKED = 0.2
 """Share of the busiest thread's time from which a thread counts: shares of one product differ by a

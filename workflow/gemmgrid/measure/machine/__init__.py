@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host.sysfiles import ROOT
 from gemmgrid.measure.machine import cpu, gpus, system
 from gemmgrid.measure.machine.identify import identity
 from gemmgrid.measure.peaks import peaks
+from gemmgrid.system.files import ROOT
 
 SCHEMA = 1
 

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host import cgroup, cpufreq, darwin, gpu
-from gemmgrid.measure.host.sysfiles import ROOT, entries, online_cpus, text
+from gemmgrid.measure.host import cpufreq, gpu
 from gemmgrid.measure.machine import cpu, system
+from gemmgrid.system import cgroup, macos
+from gemmgrid.system.files import ROOT, entries, online_cpus, text
 
 _REASONS = {
     "os": "/etc/os-release does not tell it",
@@ -69,9 +70,9 @@ def device_context(device: str, variables: Mapping[str, str] = os.environ) -> di
     """Context of the GPU that a process with these variables uses; None for "cpu"."""
     if device == "cpu":
         return None
-    if darwin.is_darwin():
+    if macos.is_darwin():
         # The GPU's driver and Metal are parts of macOS: its build names them.
-        build = darwin.sysctl_text("kern.osversion")
+        build = macos.sysctl_text("kern.osversion")
         reason = {} if build else {"macos_build": "sysctl kern.osversion does not tell it"}
         return {
             "macos": platform.mac_ver()[0] or None,

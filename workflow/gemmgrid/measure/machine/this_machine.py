@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from gemmgrid.measure import machine
-from gemmgrid.measure.host import allotment, darwin, gpu
+from gemmgrid.measure.host import gpu, job
 from gemmgrid.measure.machine import context
 from gemmgrid.measure.peaks import gpu_peaks, peaks
 from gemmgrid.records.context import digest, known
 from gemmgrid.records.history import PASSING, create_atomically, write_atomically
+from gemmgrid.system import macos
 
 MACHINE_FILE = "machine.json"
 VOLATILE = ("recorded_at",)
@@ -114,7 +115,7 @@ class ThisMachine:
     def _up_to_date(self, earlier: Mapping[str, Any], path: Path) -> dict[str, Any]:
         """What machine.json is to hold. Nodes that are equal would write over each other for ever,
         because they differ in what identity leaves out: there only gaps are filled."""
-        if allotment.job_id() is None:
+        if job.job_id() is None:
             return self.facts
         with _understanding(path):
             return completed(earlier, self.facts)
@@ -212,4 +213,4 @@ def _visible_gpu(device: str, variables: Mapping[str, str]) -> int | None:
     if device == "cpu":
         return None
     card, _ = gpu.used(device, variables)
-    return card.index if card else 0 if darwin.is_darwin() else None
+    return card.index if card else 0 if macos.is_darwin() else None

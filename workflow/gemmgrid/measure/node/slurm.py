@@ -17,8 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host import cgroup
-from gemmgrid.measure.host.allotment import affinity, job_id
+from gemmgrid.measure.host.job import job_id
+from gemmgrid.system import cgroup
+from gemmgrid.system.cpus import affinity
 
 PATIENCE_S = 10.0
 """Seconds that the controller may take to answer; a job asks it twice on each of its nodes."""

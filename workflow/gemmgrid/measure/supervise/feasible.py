@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 
-from gemmgrid.measure.host import cgroup
 from gemmgrid.measure.machine.this_machine import ThisMachine
 from gemmgrid.measure.supervise.request import Request
 from gemmgrid.records.cell import Cell
+from gemmgrid.system import cgroup
 
 WORKING_SETS = 3
 """Memory a cell needs: its operands, a second set for the last check, and the library's buffers."""

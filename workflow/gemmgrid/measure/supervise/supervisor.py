@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host import cgroup, conditions, gpu
+from gemmgrid.measure.host import conditions, gpu
 from gemmgrid.measure.machine.this_machine import ThisMachine
 from gemmgrid.measure.supervise import feasible, process, software
 from gemmgrid.measure.supervise.assemble import conclude
@@ -23,6 +23,7 @@ from gemmgrid.measure.supervise.environment import measured_environment
 from gemmgrid.measure.supervise.request import Request
 from gemmgrid.records.context import digest, known
 from gemmgrid.records.run import SCHEMA_VERSION, new_id, now
+from gemmgrid.system import cgroup
 
 PACKAGE_FOLDER = Path(__file__).resolve().parents[3]
 SITE_PATH = "GEMMGRID_SITE_PYTHONPATH"

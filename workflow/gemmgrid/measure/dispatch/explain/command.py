@@ -26,8 +26,8 @@ from gemmgrid.measure.dispatch.explain.expressions import (
     ExpressionError,
     parse,
 )
-from gemmgrid.measure.host import cgroup
 from gemmgrid.records.cell import DTYPES, Cell, Options
+from gemmgrid.system import cgroup
 
 STACK = 8
 LANGUAGE_ERROR = 2
