@@ -76,7 +76,7 @@ def _flush() -> None:
     ctypes.CDLL(None).fflush(None)
 
 
-def logged(run: Callable[[], None]) -> list[LoggedCall]:
+def logged(run: Callable[[], object]) -> list[LoggedCall]:
     """Run once with the logs of MKL and oneDNN switched on, if they are in this process at all."""
     switches = _switches()
     if not switches:
