@@ -28,7 +28,7 @@ from gemmgrid.measure.dispatch.objects.elf import (
 )
 from gemmgrid.measure.dispatch.objects.refusals import require_platform
 from gemmgrid.measure.dispatch.objects.words import read_word
-from gemmgrid.measure.dispatch.trace.patch import Switch, require_idle
+from gemmgrid.measure.dispatch.trace.patch import Switch, idle
 from gemmgrid.measure.dispatch.trace.signatures import Routine, parse, watched
 from gemmgrid.measure.dispatch.trace.stubs import Wanted, address_of, stub_memory
 from gemmgrid.measure.libraries.linker import lookup
@@ -75,9 +75,9 @@ class RoutineTrace:
 
     def __init__(self) -> None:
         require_platform()
-        require_idle()
-        objects = loaded_objects()
-        self.slots = _library_slots(objects) + _ctypes_slots(objects)
+        with idle():
+            objects = loaded_objects()
+            self.slots = _library_slots(objects) + _ctypes_slots(objects)
         keys = [(s.caller, s.routine.symbol, s.target) for s in self.slots]
         self._memory = stub_memory()
         stubs = self._memory.get(
