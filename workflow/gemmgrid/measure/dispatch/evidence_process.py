@@ -6,21 +6,21 @@ goes, so that a crash leaves the last stage behind, and leaves as soon as it kno
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import shutil
-import signal
 import sys
 import tempfile
 import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
+from gemmgrid.measure.invocation.outcome import die_with_parent
+
 
 def main(job_path: Path, out_path: Path) -> NoReturn:
     """Read the job, watch its cell, write the evidence; ends the process with exit code 0."""
-    _die_with_parent()
+    die_with_parent()
     report = _Report(out_path)
     try:
         report.stage("reading the job")
@@ -104,10 +104,3 @@ class _Report:
         beside = self._path.with_suffix(".part")
         beside.write_text(json.dumps(evidence, allow_nan=False))
         beside.replace(self._path)
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to end this process with the one that started it."""
-    if sys.platform == "linux":
-        parent_death_signal = 1
-        ctypes.CDLL(None).prctl(parent_death_signal, signal.SIGKILL)

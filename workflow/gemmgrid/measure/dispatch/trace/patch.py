@@ -18,7 +18,7 @@ from gemmgrid.measure.dispatch.objects.words import WritablePages, read_word, wr
 from gemmgrid.measure.libraries.linker import base_of, hold, release
 
 _patched = threading.Lock()
-"""Held while any words are switched, or read to be switched: two tracers at once would put back each
+"""Held while words are switched, or read to be switched: two tracers at once would put back each
 other's addresses."""
 
 
