@@ -35,7 +35,8 @@ from gemmgrid.measure.libraries.linker import lookup
 from gemmgrid.measure.libraries.names import is_blas_file
 
 CTYPES_CALLER = "ctypes"
-_CTYPES_FUNCTION: type = ctypes._CFuncPtr  # type: ignore[attr-defined]
+_CTYPES_FUNCTION = ctypes.CFUNCTYPE(None).__mro__[1]
+"""What all functions of ctypes are instances of."""
 
 
 @dataclass(frozen=True)
