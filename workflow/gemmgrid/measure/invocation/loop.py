@@ -23,7 +23,7 @@ def batch(inner, {parameters}):
     start = clock_()
     for _ in repeat_(None, inner):
 {statement}
-    fence_()
+{mark}    fence_()
     stop = clock_()
 {stores}
     return stop - start
@@ -34,7 +34,7 @@ def batch(inner, {parameters}):
     start = clock_()
     for {rotated} in chosen:
 {statement}
-    fence_()
+{mark}    fence_()
     stop = clock_()
 {stores}
     return stop - start
@@ -57,7 +57,7 @@ class Loop:
             return self.batch(inner), None
         self.timer.start()
         elapsed = self.batch(inner)
-        return elapsed, self.timer.stop()
+        return elapsed, self.timer.read()
 
 
 def compile_loop(call: Call) -> Loop:
@@ -69,6 +69,7 @@ def compile_loop(call: Call) -> Loop:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
     names = dict(call.names)
+    timer = call.device_timer() if call.device_timer else None
     sets = call.sets or []
     rotated = sorted({name for chosen in sets for name in chosen})
     namespace: dict[str, Any] = {
@@ -76,10 +77,12 @@ def compile_loop(call: Call) -> Loop:
         "repeat_": repeat,
         "islice_": islice,
         "fence_": call.fence or _nothing,
+        "mark_": timer.stop if timer else _nothing,
         "names_": names,
         "sets_": cycle([tuple(chosen[name] for name in rotated) for chosen in sets]),
         **{f"{name}_": value for name, value in names.items()},
     }
+    # The device's clock stops before the host waits: behind the fence it would count the waiting.
     source = (_COLD if sets else _WARM).format(
         parameters=", ".join(f"{name}={name}_" for name in names) or "*",
         statement="\n".join(f"        {line}" for line in call.statement.splitlines()),
@@ -87,9 +90,9 @@ def compile_loop(call: Call) -> Loop:
             f"    names_[{name!r}] = {name}" for name in sorted(assigned | set(rotated))
         ),
         rotated=", ".join(rotated) + ",",
+        mark="    mark_()\n" if timer else "",
     )
     exec(compile(source, f"<{call.statement}>", "exec"), namespace)
-    timer = call.device_timer() if call.device_timer else None
     return Loop(namespace["batch"], names, timer)
 
 

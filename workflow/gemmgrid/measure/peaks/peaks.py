@@ -77,8 +77,10 @@ def table(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Peaks for `machine.json`: device kind → dtype → FLOP/s of one core (cpu) or the GPU.
 
     {"cpu": {"cores": n, "float32": {"flops_per_core", "source", "reason"}, …},
-     "gpu": {"float32": {"flops", "source", "reason"}, …} | None}; "tf32" is float32 with TF32
+     "gpu": {"float32": {"flops", "source", "reason"}, …} | None}; "tf32" is float32 with TF32.
+    GPUs of several kinds have no peak in common.
     """
+    unlike = len({one.get("name") for one in facts.get("gpus") or []}) > 1
     cores = (facts.get("cpu") or {}).get("cores")
     cpu: dict[str, Any] = {"cores": cores}
     gpu: dict[str, Any] | None = {} if facts.get("gpus") else None
@@ -89,6 +91,8 @@ def table(facts: Mapping[str, Any]) -> dict[str, Any]:
             cpu[dtype] = {"flops_per_core": one["flops"], **{key: one[key] for key in keys}}
         if gpu is not None:
             one = peak(facts, "gpu", "float32" if dtype == "tf32" else dtype, 1, dtype)
+            if unlike:
+                one |= {"flops": None, "source": None, "reason": "its GPUs are of several kinds"}
             gpu[dtype] = {"flops": one["flops"], **{key: one[key] for key in keys}}
     return {"cpu": cpu, "gpu": gpu}
 
