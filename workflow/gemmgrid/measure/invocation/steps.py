@@ -20,8 +20,8 @@ import numpy as np  # noqa: E402
 
 from gemmgrid.measure import adapters, libraries  # noqa: E402
 from gemmgrid.measure.adapters.base import Adapter, Call  # noqa: E402
-from gemmgrid.measure.invocation import clock, operands, sampling, selftest  # noqa: E402
-from gemmgrid.measure.invocation.loop import Loop, compile_loop  # noqa: E402
+from gemmgrid.measure.invocation import operands, sampling, selftest  # noqa: E402
+from gemmgrid.measure.invocation.loop import Loop, compile_loop, describe_clock  # noqa: E402
 from gemmgrid.measure.invocation.outcome import Ended  # noqa: E402
 from gemmgrid.measure.invocation.verify import Verdict, verify  # noqa: E402
 from gemmgrid.records.cell import Cell, Options  # noqa: E402
@@ -53,7 +53,7 @@ def measure(
     if reason:
         raise Ended("unsupported", reason)
     adapter.set_threads(cell.threads)
-    document["timer"] = clock.describe()
+    document["timer"] = describe_clock()
 
     stage("prepare")
     start = time.perf_counter()

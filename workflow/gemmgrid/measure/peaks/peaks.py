@@ -41,6 +41,9 @@ APPLE_GPU_CORES = 160
 DTYPES = ("float64", "float32", "tf32", "float16", "bfloat16", "complex64", "complex128")
 
 
+GPU_RATES = DTYPES[:5]
+
+
 def peak(
     facts: Mapping[str, Any],
     device: str,
@@ -161,13 +164,7 @@ def _gpu(gpu: Mapping[str, Any], real: str, wanted: str, verified: bool) -> dict
         if str(name).startswith("Apple"):
             limit = (gpu.get("cores") or APPLE_GPU_CORES) * APPLE_GPU_CORE_LIMIT
         return _answer(None, limit, "", f"{name or 'this GPU'} is not in the table of peaks")
-    rates = {
-        "float64": row.float64,
-        "float32": row.float32,
-        "tf32": row.tf32,
-        "float16": row.float16,
-        "bfloat16": row.bfloat16,
-    }
+    rates: dict[str, float | None] = {key: getattr(row, key) for key in GPU_RATES}
     rate = rates.get(wanted)
     reason = None if rate else f"{name} has no {wanted} of its own, or none is published"
     share = (gpu["cores"] / row.cores) if row.cores and gpu.get("cores") else 1.0
