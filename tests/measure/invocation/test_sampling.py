@@ -217,3 +217,32 @@ def test_statements_on_several_lines_and_rotating_operands():
     assert seen == [101, 102, 103, 101, 102]
     assert loop.names["A"] == 2
     assert call.result(loop.names) == 102
+
+
+def test_the_device_clock_stops_before_the_host_waits():
+    """Behind the fence it would count the waiting, and device time would be host time."""
+    order = []
+
+    class Timer:
+        def start(self):
+            order.append("start")
+
+        def stop(self):
+            order.append("stop")
+
+        def read(self):
+            order.append("read")
+            return 7
+
+    for sets in (None, [{"x": 1}, {"x": 2}]):
+        order.clear()
+        call = Call(
+            statement="work(x)",
+            names={"work": lambda x: order.append("work"), "x": 0},
+            result=lambda names: None,
+            fence=lambda: order.append("fence"),
+            device_timer=Timer,
+            sets=sets,
+        )
+        assert compile_loop(call).device_batch(2)[1] == 7
+        assert order == ["start", "work", "work", "stop", "fence", "read"]

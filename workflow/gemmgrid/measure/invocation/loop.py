@@ -7,15 +7,17 @@ Statements are written by the adapters, never by a config.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import cycle, islice, repeat
 from typing import TYPE_CHECKING, Any
 
-from gemmgrid.measure.invocation.clock import clock
-
 if TYPE_CHECKING:
     from gemmgrid.measure.adapters.base import Call, DeviceTimer
+
+clock = time.perf_counter_ns
+"""Monotonic, in nanoseconds; CLOCK_MONOTONIC on Linux, mach_absolute_time on macOS."""
 
 _WARM = """\
 def batch(inner, {parameters}):
@@ -102,3 +104,20 @@ def compile_loop(call: Call) -> Loop:
     )
     exec(compile(source, f"<{call.statement}>", "exec"), namespace)
     return Loop(namespace["batch"], names, timer, call.fence is not None)
+
+
+def describe_clock() -> dict[str, Any]:
+    """Name, resolution (smallest step between two readings) and cost of a reading, in ns."""
+    steps = []
+    readings = 2000
+    start = last = clock()
+    for _ in range(readings):
+        reading = clock()
+        if reading > last:
+            steps.append(reading - last)
+        last = reading
+    return {
+        "name": "perf_counter_ns",
+        "resolution_ns": min(steps, default=last - start),
+        "overhead_ns": (last - start) // readings,
+    }

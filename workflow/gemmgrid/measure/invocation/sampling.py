@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median, quantiles
 from typing import Any
 
-from gemmgrid.measure.invocation.clock import clock
-from gemmgrid.measure.invocation.loop import Loop
+from gemmgrid.measure.invocation.loop import Loop, clock
 
 STEADY = 0.03
 """The warm-up is steady when the medians of its middle and its last third differ by less."""
