@@ -154,8 +154,9 @@ class Watcher:
             return None
 
     def _timed_run(self) -> float:
-        """One run of the product: its seconds. The logs hold this run alone from here on."""
-        self._logs_before = gpu_libraries.log_sizes(self._folder) if self._folder else {}
+        """One run of the product: its seconds. A device's logs are read from here on."""
+        if self._device == "cuda" and self._folder:
+            self._logs_before = gpu_libraries.log_sizes(self._folder)
         self._call_started = time.perf_counter()
         self._run()
         with self._looking:
