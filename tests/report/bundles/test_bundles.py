@@ -267,7 +267,7 @@ ATTACKS: dict[str, tuple[Callable[[Files], None], str]] = {
     "machine climbs": (manifested(machine="../x"), "machine:"),
     "machine is a number": (manifested(machine=7), "machine:"),
     "newer run": (edited(schema=99), "newer than this gemmgrid reads"),
-    "unknown status": (edited(status="splendid"), "status 'splendid'"),
+    "unknown status": (edited(status="splendid"), "status is 'splendid'"),
     "a stranger's key": (edited(evil=1), "'evil' was unexpected"),
     "invocation of text": (edited(invocations=["x"]), "not an object"),
     "NaN": (replaced(b'"import_s":0.1', b'"import_s":NaN'), "NaN is not JSON"),
@@ -372,12 +372,12 @@ def test_commands(bundle: Path, tmp_path: Path, capsys: Any) -> None:
     assert main(["unpack", str(bundle), "--results", here]) == 0
     assert "3 runs came in: 2 cells new here" in capsys.readouterr().out
     out = str(tmp_path / "again.zip")
-    assert main(["pack", "--results", here, "--out", out]) == 0
+    assert main(["bundle", "--results", here, "--out", out]) == 0
     assert "3 runs in 3 files of machine-a" in capsys.readouterr().out
     assert main(["unpack", str(tmp_path / "nowhere.zip"), "--results", here]) == 1
     assert "is not there" in capsys.readouterr().err
     shutil.copytree(tmp_path / "here" / MACHINE, tmp_path / "here" / "machine-b")
-    assert main(["pack", "--results", here, "--out", out]) == 1
+    assert main(["bundle", "--results", here, "--out", out]) == 1
     assert "which machine?" in capsys.readouterr().err
 
 

@@ -18,13 +18,13 @@ from typing import Any
 
 _STARTED = time.perf_counter()
 
-from gemmgrid.measure.invocation.outcome import Ended  # noqa: E402
+from gemmgrid.measure.invocation.outcome import Ended, die_with_parent  # noqa: E402
 from gemmgrid.records.run import now  # noqa: E402
 
 
 def main(arguments: list[str]) -> int:
     job_path, result_path = map(Path, arguments)
-    _die_with_parent()
+    die_with_parent()
     job = json.loads(job_path.read_text())
     document: dict[str, Any] = {
         "index": job["index"],
@@ -45,38 +45,21 @@ def main(arguments: list[str]) -> int:
     try:
         _check_prefix(job)
         stage("import")
-        with _Blamed(document):
-            from gemmgrid.measure.invocation.steps import measure
+        from gemmgrid.measure.invocation.steps import measure
 
-            measure(job, document, stage, _expires(job))
+        measure(job, document, stage, _expires(job))
         stage("done")
     except Ended as end:
         document["status"], document["reason"] = end.status, end.reason
     except Exception as error:
         traceback.print_exc()
         document["status"], document["reason"] = _classify(error, document["stage"])
-        code = 1
+        code = int(document["status"] != "env-failed")
     result_path.write_text(json.dumps(document, allow_nan=False))
     sys.stdout.flush()
     sys.stderr.flush()
     # Not sys.exit: some backends crash or hang in their destructors, after all is said.
     os._exit(code)
-
-
-class _Blamed:
-    """Turns a failed import, or an option that the adapter refuses, into `env-failed`."""
-
-    def __init__(self, document: dict[str, Any]) -> None:
-        self.document = document
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        blamed = isinstance(error, ImportError | OSError | ValueError)
-        if blamed and self.document["stage"] == "import":
-            traceback.print_exception(error)
-            raise Ended("env-failed", f"{type(error).__name__}: {error}") from error
 
 
 def _check_prefix(job: dict[str, Any]) -> None:
@@ -97,6 +80,10 @@ def _expires(job: dict[str, Any]) -> Any:
 
 
 def _classify(error: Exception, stage: str) -> tuple[str, str]:
+    """Status and reason. The environment is blamed where the library cannot be imported, or its
+    adapter refuses an option or a device."""
+    if stage == "import" and isinstance(error, ImportError | OSError | ValueError):
+        return "env-failed", f"{type(error).__name__}: {error}"
     text = f"{type(error).__name__}: {error}".strip().splitlines()
     reason = f"{text[0][:300]} (while: {stage})"
     lowered = str(error).lower()
@@ -104,16 +91,6 @@ def _classify(error: Exception, stage: str) -> tuple[str, str]:
     if memory or "out of memory" in lowered or "resource_exhausted" in lowered:
         return "oom", reason
     return "crashed", reason
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to end this process with its supervisor, so that no measurement runs unwatched."""
-    if sys.platform == "linux":
-        import ctypes
-        import signal
-
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 if __name__ == "__main__":

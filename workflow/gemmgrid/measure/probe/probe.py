@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host import cgroup
 from gemmgrid.measure.probe.team import Team, UnknowableError
+from gemmgrid.system import cgroup
 
 CACHES = 4
 """The memory loops' arrays together are this many times the last-level caches."""
