@@ -23,6 +23,7 @@ from gemmgrid.measure.machine.this_machine import MACHINE_FILE, ThisMachine, Unr
 from gemmgrid.measure.node import lost, node_match, recovery, slurm
 from gemmgrid.measure.supervise import request as requests
 from gemmgrid.measure.supervise.lock import LockError, measuring
+from gemmgrid.measure.supervise.placement import TRIPS_FILE
 from gemmgrid.measure.supervise.progress import Progress, outcome_line, passing_over
 from gemmgrid.measure.supervise.rounds import gather
 from gemmgrid.measure.supervise.supervisor import measure_cell
@@ -77,6 +78,7 @@ def main(words: list[str] | None = None) -> int:
 def _measure(arguments: argparse.Namespace, look: Callable[[], None]) -> None:
     environment = _environment(arguments)
     request = requests.read_request(arguments.machine, arguments.spec, arguments.study, environment)
+    request.trips = arguments.results / arguments.machine / TRIPS_FILE
     on_node = arguments.what == "round" and arguments.keep
     counter = Path() if on_node else arguments.study.with_name("progress.json")
     progress = Progress(counter, arguments.log)

@@ -45,6 +45,8 @@ class Request:
     environment: Environment
     promise: dict[str, Any] | None = None
     """What config/machines.yaml says of the machine; None where it is no entry there."""
+    trips: Path | None = None
+    """File in which the trips between the machine's CPUs are kept; None: they are not."""
 
     @property
     def backend(self) -> str:

@@ -25,6 +25,7 @@ def gather(parts: list[Path]) -> dict[str, Any]:
         "after": runs[-1]["conditions"]["after"],
     }
     run["ended_at"] = runs[-1]["ended_at"]
+    run["states"] = runs[-1].get("states") or []
     run["evidence"] = next((part["evidence"] for part in runs if part["evidence"]), None)
     halted = next((part for part in runs if not part["invocations"]), None)
     if halted:

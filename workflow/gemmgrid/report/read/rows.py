@@ -175,9 +175,11 @@ def standing(history: Sequence[Row]) -> Row:
 
 
 def _timed(invocations: Sequence[Fields]) -> list[Timed]:
-    """The good invocations with their samples as seconds per call, in the order taken."""
+    """The invocations that count, their samples as seconds per call, in the order taken."""
     timed = []
     for invocation in invocations:
+        if invocation.text("aside"):  # it ran in another state of the machine than the best
+            continue
         elapsed = invocation.numbers("samples.elapsed_ns")
         inner = invocation.integer("inner") or 1
         if elapsed and invocation.text("status") in (None, "ok"):
