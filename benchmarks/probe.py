@@ -5,7 +5,10 @@
 Needs gcc and an x86-64 processor with AVX-512 (the C version's vectors). One line a figure: the
 median of either side over all turns, and of their ratios, the probe's over C's, within a turn,
 which the state of a virtual machine does not reach. Exits with 1 where a ratio is more than 3 %
-from 1. What the probe costs a process is printed last: twice trips and arithmetic.
+from 1; for a trip also 5 ns are allowed, the time from one look at the line to the next, which is
+what the placing of a loop in memory changes. What the probe costs a process is printed last: twice
+trips and arithmetic. The machine must be quiet: where other work interrupts one of two CPUs, either
+side's loops run alone part of the time, and then memory is faster than for both.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from gemmgrid.measure.probe.team import Team
 SOURCE = Path(__file__).with_name("support") / "probe.c"
 FLAGS = ["-O3", "-march=native", "-ffast-math", "-shared", "-fPIC", "-pthread"]
 WITHIN = 0.03
+LOOK_NS = 5.0
 MOST_S = 0.015
 """What trips and arithmetic, before and after, may cost a process."""
 
@@ -96,8 +100,9 @@ def main() -> int:
     failed = False
     for name, found in pairs.items():
         ratio = median(mine / other for mine, other in found)
-        failed = failed or abs(ratio - 1) > WITHIN
         mine, other = (median(values) for values in zip(*found, strict=True))
+        close = name.startswith("trip") and abs(mine - other) <= LOOK_NS
+        failed = failed or (abs(ratio - 1) > WITHIN and not close)
         print(f"{name:<16}  probe {mine:12.4g}  C {other:12.4g}  ratio={ratio:.3f}")
     cost = median(costs)
     print(f"before and after  {1e3 * cost:.1f} ms a process (at most {1e3 * MOST_S:.0f})")
