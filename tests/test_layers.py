@@ -30,7 +30,7 @@ SUPERVISING = [
 def imports(path: Path) -> set[str]:
     """Modules that a file imports anywhere, also inside functions."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -50,10 +50,14 @@ def cores_among(cpus: Iterable[int], topology: Path = TOPOLOGY) -> int:
     for cpu in cpus:
         folder = topology / f"cpu{cpu}" / "topology"
         try:
-            package = (folder / "physical_package_id").read_text().strip()
-            core = (folder / "core_id").read_text().strip()
+            package = (folder / "physical_package_id").read_text(encoding="utf-8").strip()
+            core = (folder / "core_id").read_text(encoding="utf-8").strip()
             # A core's number may repeat in each die of a package.
-            die = (folder / "die_id").read_text().strip() if (folder / "die_id").exists() else ""
+            die = (
+                (folder / "die_id").read_text(encoding="utf-8").strip()
+                if (folder / "die_id").exists()
+                else ""
+            )
         except OSError:
             return len(set(cpus))
         cores.add((package, die, core))
@@ -96,7 +100,7 @@ def _sysctl(name: str) -> bytes | None:
 
 def _online() -> list[int]:
     try:
-        return parse_cpu_list((TOPOLOGY / "online").read_text())
+        return parse_cpu_list((TOPOLOGY / "online").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return list(range(os.cpu_count() or 1))
 
@@ -113,7 +117,7 @@ def parse_cpu_list(text: str) -> list[int]:
 def _cgroup_folders(cgroup: Path, own: Path) -> list[Path]:
     """This process's folders in cgroup v2 and in v1's cpu controller, up to their roots."""
     try:
-        lines = own.read_text().splitlines()
+        lines = own.read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
     folders = []
@@ -134,13 +138,13 @@ def _cgroup_folders(cgroup: Path, own: Path) -> list[Path]:
 def _folder_quota(folder: Path) -> float | None:
     """CPUs of time per time that one cgroup folder allows, fractions included."""
     try:
-        limit, period = (folder / "cpu.max").read_text().split()
+        limit, period = (folder / "cpu.max").read_text(encoding="utf-8").split()
         return None if limit == "max" else int(limit) / int(period)
     except (OSError, ValueError):
         pass
     try:
-        limit_us = int((folder / "cpu.cfs_quota_us").read_text())
-        period_us = int((folder / "cpu.cfs_period_us").read_text())
+        limit_us = int((folder / "cpu.cfs_quota_us").read_text(encoding="utf-8"))
+        period_us = int((folder / "cpu.cfs_period_us").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return limit_us / period_us if limit_us > 0 else None

@@ -76,7 +76,7 @@ def cpu_model() -> str | None:
     if sys.platform == "darwin":
         return cpus.sysctl_text("machdep.cpu.brand_string")
     try:
-        return model_in_cpuinfo(CPUINFO.read_text(errors="replace"))
+        return model_in_cpuinfo(CPUINFO.read_text(encoding="utf-8", errors="replace"))
     except OSError:
         return None
 
@@ -101,7 +101,9 @@ def gpu_model() -> str | None:
     """The first NVIDIA GPU's model; "gpu" where there is one without a name; None without one."""
     for file in sorted(NVIDIA.glob("gpus/*/information")):
         try:
-            match = re.search(r"^Model:\s*(\S.*?)\s*$", file.read_text(), re.MULTILINE)
+            match = re.search(
+                r"^Model:\s*(\S.*?)\s*$", file.read_text(encoding="utf-8"), re.MULTILINE
+            )
         except OSError:
             continue
         if match:
