@@ -74,6 +74,18 @@ def test_no_command_is_stopped(
     capsys.readouterr()
 
 
+@pytest.mark.parametrize("name", ["machine-a/machine.json", ".plan/plan.jsonl"])
+def test_no_pipe_is_waited_for(tmp_path: Path, name: str) -> None:
+    synthetic.write_run(tmp_path, synthetic.run(CELL))
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path)
+    found = collect(tmp_path)
+    assert len(found.runs) == 1
+    told = [one.problem for one in found.problems if one.file == path.as_posix()]
+    assert told == ["cannot be read: a named pipe, no file"]
+
+
 def test_runs_that_a_merge_left_out_of_order_are_compared_by_their_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

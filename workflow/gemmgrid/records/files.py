@@ -23,7 +23,10 @@ _KINDS = {
 
 
 class NotAFileError(OSError):
-    """What lies there is no regular file; `strerror` says what it is."""
+    """What lies there is no regular file; the text says what it is."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
 
 
 @contextmanager
