@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from gemmgrid.records.cell import Cell
+from gemmgrid.records.files import read_regular
 from gemmgrid.records.names import name_problem
 from gemmgrid.report.read.fields import Fields
 from gemmgrid.report.read.retry import command
@@ -65,7 +66,7 @@ class PlanView:
 def read(results: Path) -> PlanView | None:
     """The plan under `results`, or None where there is none. Bad lines become its problems."""
     try:
-        lines = (results / PLAN_FILE).read_bytes().splitlines()
+        lines = read_regular(results / PLAN_FILE).splitlines()
     except FileNotFoundError:
         return None
     except OSError as error:
