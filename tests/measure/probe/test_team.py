@@ -141,6 +141,17 @@ def test_a_hardened_system_is_not_known(monkeypatch):
         assert "no new executable memory (Permission denied)" in probe.record["unknown"][key]
 
 
+def test_memory_that_is_not_given_is_not_known(monkeypatch):
+    def refuse(self, size):
+        raise OSError(12, "Cannot allocate memory")
+
+    probe = Probe("cpu", 1)
+    monkeypatch.setattr(team.Words, "__init__", refuse)
+    probe.memory(1 << 25)
+    assert probe.record["memory"] is None
+    assert "Cannot allocate memory" in probe.record["unknown"]["memory"]
+
+
 def test_other_systems_and_processors_are_not_known(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(platform, "machine", lambda: "riscv64")

@@ -78,8 +78,8 @@ class Probe:
             return
         try:
             self.record[key] = measure(self._team)
-        except UnknowableError as error:
-            self.record["unknown"][key] = str(error)
+        except (UnknowableError, OSError, MemoryError) as error:
+            self.record["unknown"][key] = str(error) or type(error).__name__
 
 
 def _cpus_in_use(threads: int) -> list[int]:

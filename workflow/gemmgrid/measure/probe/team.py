@@ -77,7 +77,7 @@ class Team:
         ]
 
     def _bounce(self, chosen: list[tuple[int, int]], count: int) -> tuple[np.ndarray, bool]:
-        """Mean time in ns, of shape (pairs, chunks), 0 where not begun; whether all was made."""
+        """Mean time in ns, of shape (pairs, chunks), 0 where not begun; whether none gave up."""
         size = (CHUNKS + 1) * LINE
         words = Words(len(chosen) * size)
         ticks, made = np.zeros((2, len(chosen), CHUNKS))
@@ -97,7 +97,8 @@ class Team:
                         ticks[i, chunk], made[i, chunk] = took, (words.at(line) + 1) // 2
 
         self._together(work)
-        return ticks * self._tick_ns() / np.maximum(made - 0.5, 1), bool(made.min() == count)
+        complete = bool((made[ticks > 0] == count).all())
+        return ticks * self._tick_ns() / np.maximum(made - 0.5, 1), complete
 
     def flops(self, dtype: str) -> dict[str, list[float]]:
         """Operations per second of a fixed loop on all CPUs at once: {"all", "slowest"}.
