@@ -65,15 +65,18 @@ class CVersion:
 
 
 def figures(ours: Team, theirs: CVersion, size: int) -> Iterator[tuple[str, float, float]]:
-    """Name, the probe's figure and C's; each the best of its repetitions, which others disturb."""
+    """Name, the probe's figure and C's, of repetitions: the middle, of arithmetic the best.
+
+    Of memory the best would be the one in which the threads overlapped least.
+    """
     if len(ours.cpus) > 1:
         yield "trip, ns", median(ours.trips()[0]["ns"]), median(theirs.trips())  # type: ignore[call-overload]
     for dtype in ("float32", "float64"):
         yield f"{dtype}, FLOP/s", max(ours.flops(dtype)["all"]), max(theirs.flops(dtype))
     mine = ours.memory(size)
     triad, read = theirs.memory(int(str(mine["bytes"])))
-    yield "triad, bytes/s", max(mine["triad"]), max(triad)  # type: ignore[call-overload]
-    yield "read, bytes/s", max(mine["read"]), max(read)  # type: ignore[call-overload]
+    yield "triad, bytes/s", median(mine["triad"]), median(triad)  # type: ignore[call-overload]
+    yield "read, bytes/s", median(mine["read"]), median(read)  # type: ignore[call-overload]
 
 
 def main() -> int:
