@@ -37,7 +37,7 @@ from gemmgrid.measure.supervise.rounds import gather
 from gemmgrid.records.cell import PROTOCOL, Cell
 from gemmgrid.records.context import digest
 from gemmgrid.records.history import dumps, write_atomically
-from gemmgrid.report.judge.statistics import interval
+from gemmgrid.report.statistics import interval
 
 KEPT = ROOT / "results" / ".benchmarks" / "repeatability"
 CELLS = (

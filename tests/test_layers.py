@@ -6,6 +6,8 @@ import ast
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from tests.measure.interpreters import ROOT, run
 PACKAGE = ROOT / "workflow/gemmgrid"
 WINGS = {"records", "plan", "measure", "report"}
 NUMERIC = {"numpy", "scipy", "torch", "mlx", "jax", "pandas", "pyarrow", "seaborn", "matplotlib"}
-REPORTING = {"numpy", "pandas", "pyarrow", "seaborn", "matplotlib", "jinja2", "markupsafe"}
+REPORTING = {"numpy", "scipy", "pandas", "pyarrow", "seaborn", "matplotlib", "jinja2", "markupsafe"}
 REPORTING |= {"yaml", "jsonschema"}  # for references and for bundles from elsewhere
 BACKENDS = {"scipy", "torch", "mlx", "jax"}
 SUPERVISING = [
@@ -27,15 +29,43 @@ SUPERVISING = [
 ]
 
 
+FLOORS = {
+    "report": [
+        {"statistics"},
+        {"read"},
+        {"bundles", "lesson", "terminal"},
+        {"judge"},
+        {"draw"},
+        {"page", "tables"},
+        {"__main__"},
+    ],
+}
+"""Each wing's rooms from the bottom: a room imports itself and what lies on lower floors."""
+
+
 def imports(path: Path) -> set[str]:
-    """Modules that a file imports anywhere, also inside functions."""
+    """Modules that a file imports anywhere, also inside functions; not those that only annotate."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in _running(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return found
+
+
+def _running(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those under `if TYPE_CHECKING:`."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from _running(node)
+
+
+def _module(path: Path) -> str:
+    """`gemmgrid.report.tables` of that file; a folder's name of its __init__."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
 
 
 def files(wing: str) -> list[Path]:
@@ -52,6 +82,27 @@ def test_a_wing_imports_records_and_no_other_wing(wing):
             parts = module.split(".")
             if parts[0] == "gemmgrid" and len(parts) > 1 and parts[1] in WINGS:
                 assert parts[1] in allowed, f"{path.relative_to(ROOT)} imports {module}"
+
+
+@pytest.mark.parametrize("wing", sorted(FLOORS))
+def test_the_rooms_of_a_wing_stand_on_floors(wing):
+    level = {room: number for number, rooms in enumerate(FLOORS[wing]) for room in rooms}
+    for path in files(wing):
+        room = path.relative_to(PACKAGE / wing).parts[0].removesuffix(".py")
+        if room == "__init__":
+            continue
+        for module in imports(path):
+            parts = module.split(".")
+            if parts[:2] == ["gemmgrid", wing] and len(parts) > 2 and parts[2] != room:
+                told = f"{path.relative_to(ROOT)} imports {module}"
+                assert parts[2] not in level or level[parts[2]] < level[room], told
+
+
+@pytest.mark.parametrize("wing", ["records", "report"])
+def test_no_file_of_a_wing_imports_itself_by_a_detour(wing):
+    names = {_module(path): path for path in files(wing)}
+    graph = {name: imports(path) & names.keys() - {name} for name, path in names.items()}
+    assert len(list(TopologicalSorter(graph).static_order())) == len(names)
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ def test_what_another_machine_ran_is_apart_and_loud(
     assert "64 CPUs are promised, 2 may be used" in details
     colour = "return getComputedStyle(document.querySelector(arguments[0])).backgroundColor"
     badge = browser.run(colour, "#cells [data-flag=other-machine]")
-    assert badge == browser.run(colour, "#apart [data-status=crashed]")
+    assert badge == browser.run(colour, "#foreign_runs [data-status=crashed]")
     assert badge != browser.run(colour, "#cells [data-flag=one-round]")
 
 

@@ -164,7 +164,7 @@ def test_measured_without_evidence_is_not_seen(tmp_path: Path) -> None:
     assert line(collection, "numpy-gemm").verdict == "not seen here"
     told = article(render(collection), "np.dot(A, B) or A @ B")
     assert "Measured here, but what ran was not seen." in told
-    assert "expr=&#39;A @ B&#39; backend=numpy-openblas" in told
+    assert "&#39;expr=A @ B&#39; backend=numpy-openblas" in told
     assert "sgemm64" not in told
 
 

@@ -24,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
         "all": "tables and page",
         "summary": "print the current study's cells, what is missing and why",
         "compare": "print two sides against each other: before and after, machines, backends, days",
-        "check": "exit 1 when a cell has left the band of its reference",
+        "check": "exit 1 when a cell has left the band of its reference, 3 when that is undecided",
         "references": "write config/references.yaml from the present state",
         "gate": "exit 0 and write the marker when the study is complete, else say what is missing",
     }
@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     # Imports wait until it is known what is needed: drawing takes seconds to import.
     if asked.command == "gate":
-        from gemmgrid.report.judge.gate import gate
+        from gemmgrid.report.judge.completeness import gate
 
         return gate(asked.results, asked.marker)
     if asked.command == "summary":
@@ -83,23 +83,25 @@ def main(arguments: list[str] | None = None) -> int:
 
 def answer(asked: argparse.Namespace, collection: Collection) -> int:
     """The commands that print something about the results as they are."""
-    from gemmgrid.report.judge import check, sides
+    from gemmgrid.report.judge import check, compare_command
 
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # for an ASCII terminal
     try:
         if asked.command == "compare":
-            sys.stdout.write(sides.text(sides.pairs(collection, asked.first, asked.second)))
+            sys.stdout.write(
+                compare_command.text(compare_command.pairs(collection, asked.first, asked.second))
+            )
             return 0
         if asked.command == "check":
             found = check.judge(collection, check.read(asked.references))
             sys.stdout.write(check.text(found))
-            return 1 if any(one.outcome == check.FAIL for one in found) else 0
+            return check.exit_status(found)
         replace = asked.replace.lower() == "true"
-        count = check.write(collection, asked.out, asked.lower, asked.upper, replace)
-    except (sides.NoSuchSideError, check.ReferencesExistError) as error:
+        written = check.write(collection, asked.out, asked.lower, asked.upper, replace)
+    except (compare_command.NoSuchSideError, check.ReferencesExistError) as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{asked.out}: {count} references written")
+    print(f"{asked.out}: {written} references written")
     return 0
 
 

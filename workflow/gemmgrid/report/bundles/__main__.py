@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from gemmgrid.report.bundles import pack, unpack
 from gemmgrid.report.bundles.layout import MACHINE_FILE, BundleError
 from gemmgrid.report.bundles.redact import Redactor
+from gemmgrid.report.read import plan_file
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -60,13 +60,9 @@ def _unpack(given: argparse.Namespace) -> str:
 
 def _machine(results: Path) -> str:
     """The machine of the present plan, or the only one that there is."""
-    try:
-        with (results / ".plan/plan.jsonl").open() as file:
-            machine = str(json.loads(file.readline())["machine"])
-            if "+" not in machine:  # a study for several machines
-                return machine
-    except (OSError, ValueError, KeyError):
-        pass
+    plan = plan_file.read(results)
+    if plan and plan.machine and "+" not in plan.machine:  # no study for several machines
+        return plan.machine
     machines = sorted(path.parent.name for path in results.glob(f"*/{MACHINE_FILE}"))
     if len(machines) != 1:
         raise BundleError(

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.report.read.evidence_text import SEEN
+from gemmgrid.report.read.evidence import SEEN
 from gemmgrid.report.read.fields import Fields
 from gemmgrid.report.read.rows import Row, reading_order
 
@@ -93,7 +93,7 @@ def system(machine: Mapping[str, Any] | None) -> str | None:
 def check(cells: Iterable[Row], machines: Mapping[str, dict[str, Any] | None]) -> list[Checked]:
     """Every line with the measured or looked-at cells that it is about, in reading order."""
     systems = {name: system(found) for name, found in machines.items()}
-    told = [row for row in cells if row.evidence.status is not None or row.medians_s]
+    told = [row for row in cells if row.evidence.status is not None or row.measured]
     told.sort(key=lambda row: (row["machine"], row["backend"], *reading_order(row)))
     return [_checked(line, told, systems) for line in document()["lines"]]
 

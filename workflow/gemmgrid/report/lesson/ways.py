@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from shlex import quote
 
-from gemmgrid.report.read.retry import deployment
+from gemmgrid.records import commands
 
 
 @dataclass(frozen=True)
@@ -69,14 +68,11 @@ def explain_counter(way: Way, deploy: str | None) -> str | None:
 
 def measure(way: Way, deploy: str | None) -> str:
     """Measures cells of the line, so that they stand in the report."""
-    flags, words = deployment(deploy)
-    keys = " ".join([f"backends={way.backend}", *words])
-    return (
-        f"snakemake --cores 1{flags} --configfile config/studies/{way.study}.yaml --config {keys}"
-    )
+    study = [f"config/studies/{way.study}.yaml"]
+    config = [f"backends={way.backend}"]
+    return commands.text(commands.words(deploy=deploy, configfiles=study, config=config))
 
 
 def _explain(backend: str, expr: str, dtype: str, shape: str, deploy: str | None) -> str:
-    flags, words = deployment(deploy)
-    keys = [f"expr={quote(expr)}", f"backend={backend}", f"dtype={dtype}", f"shape={shape}"]
-    return f"snakemake --cores 1{flags} explain --config {' '.join([*keys, *words])}"
+    config = [f"expr={expr}", f"backend={backend}", f"dtype={dtype}", f"shape={shape}"]
+    return commands.text(commands.words(["explain"], deploy=deploy, config=config))

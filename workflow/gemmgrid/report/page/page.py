@@ -22,8 +22,9 @@ from markupsafe import Markup
 from gemmgrid import __version__
 from gemmgrid.records.history import write_atomically
 from gemmgrid.records.run import FLAGS, now
+from gemmgrid.records.text import count
 from gemmgrid.report.page.sections import SECTIONS
-from gemmgrid.report.page.view import View, counted, listed
+from gemmgrid.report.page.view import View, listed
 from gemmgrid.report.read.collect import Collection
 from gemmgrid.report.read.rows import MISSING, Row
 from gemmgrid.report.terminal.text import number
@@ -78,7 +79,7 @@ def header(view: View) -> dict[str, Any]:
         "first": times[0] if times else None,
         "last": times[-1] if times else None,
         "machines": sorted({row["machine"] for row in view.cells}),
-        "apart": view.collection.apart,
+        "foreign": view.collection.foreign,
     }
 
 
@@ -113,7 +114,7 @@ def _engine() -> Environment:
         "number": number,
         "data": data,
         "listed": listed,
-        "counted": counted,
+        "counted": lambda number, noun: count(noun, number),
         "minute": lambda text: text[:16].replace("T", " ") if text else "–",
     }
     return engine

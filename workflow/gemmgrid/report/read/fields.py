@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gemmgrid.records.text import shorten
+
 LONGEST_TEXT = 2000
 _LINE_BREAKS = re.compile(r"\s*[\n\r\t\v\f\u2028\u2029]\s*")
 
@@ -21,7 +23,7 @@ def clean(text: str, longest: int = LONGEST_TEXT) -> str:
         return text.strip()
     flat = _LINE_BREAKS.sub(" ", text[: longest * 4]).strip()
     printable = "".join(_printable(character) for character in flat)
-    return printable if len(printable) <= longest else printable[: longest - 1] + "…"
+    return shorten(printable, longest)
 
 
 def clean_lines(text: str, longest: int = LONGEST_TEXT) -> str:

@@ -11,11 +11,11 @@ from types import ModuleType
 
 from gemmgrid.report.page.sections import (
     accuracy,
-    apart,
     backends,
     changes,
     dispatch,
     exercise,
+    foreign_runs,
     lesson,
     machines,
     problems,
@@ -32,7 +32,7 @@ SECTIONS: tuple[ModuleType, ...] = (
     sweep,
     threads,
     machines,
-    apart,
+    foreign_runs,
     versus,
     backends,
     changes,

@@ -22,7 +22,7 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("interval", "95 % interval", "interval"),
     ("status", "status", "status"),
     ("flags", "flags", "flags"),
-    ("median_s", "median time", "seconds"),
+    ("time_s", "time", "seconds"),
     ("rel_error", "relative error", "number"),
     ("effective_precision", "computed in", "text"),
 )
@@ -32,6 +32,8 @@ DETAILS: tuple[tuple[str, str, str], ...] = (
     ("cell", "cell", "code"),
     ("expression", "expression", "code"),
     ("reason", "reason", "text"),
+    ("last_good_gflops", "last good GFLOP/s", "number"),
+    ("last_good_at", "last good run", "text"),
     ("routine_seen", "routine seen", "evidence"),
     ("kernel_seen", "kernel seen", "evidence"),
     ("library", "library", "text"),

@@ -1,17 +1,20 @@
-"""From samples to figures: medians, intervals over processes, spread, shape, and ratios.
+"""From samples to figures: times, intervals over processes, spread, shape, and ratios.
 
-Times and rates are handled as logarithms. The interval of a rate is then the interval of the time
-turned round, no limit can become negative, and the ratio of two cells is a difference of means.
-Intervals are over invocations (fresh processes), never over the samples of one process: samples of
-one process share its placement in memory and its clocks, and an interval from them holds the true
-value far too seldom. Sources: A. Georges, D. Buytaert, L. Eeckhout, "Statistically rigorous Java
-performance evaluation" (OOPSLA 2007); T. Hoefler, R. Belli, "Scientific benchmarking of parallel
-computing systems" (SC 2015).
+A process's figure is the median of its samples. Over processes the figure is the geometric mean,
+everywhere: a cell's time, its interval and the ratio of two cells are of one estimand, so that
+equal times have the ratio 1. Times and rates are handled as logarithms. The interval of a rate is
+then the interval of the time turned round, no limit can become negative, and the ratio of two
+cells is a difference of means. Intervals are over processes, and over rounds where there are
+several, never over the samples of one process: samples of one process share its placement in
+memory and its clocks, processes of one round share its minutes, and an interval from them holds
+the true value far too seldom. Sources: A. Georges, D. Buytaert, L. Eeckhout, "Statistically
+rigorous Java performance evaluation" (OOPSLA 2007); T. Hoefler, R. Belli, "Scientific benchmarking
+of parallel computing systems" (SC 2015).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import exp, fsum, inf, log, sqrt
@@ -19,9 +22,13 @@ from math import exp, fsum, inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from gemmgrid.report.judge.student import t_quantile
-
 CONFIDENCE = 0.95
+LEAST_ROUNDS = 5
+"""Intervals over fewer rounds hold the true value too seldom to stand behind a verdict."""
+NOISY = 0.05
+"""An interval that reaches further than this share from its value is wide."""
+SHAPE_FLAGS = ("noisy", "drift", "bimodal")
+"""The flags that `shape_flags` decides."""
 Samples = Sequence[float] | NDArray[np.float64]
 
 
@@ -41,21 +48,46 @@ def median(values: Samples) -> float:
     return float(np.median(np.asarray(values, dtype=np.float64)))
 
 
-def interval(medians: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
-    """Student's t interval over the medians of invocations, taken in logarithms; None below two.
+def mean(values: Sequence[float]) -> float:
+    """The geometric mean; ValueError for no values, or for one that is not above 0."""
+    if not values:
+        raise ValueError("no values, so no mean")
+    return exp(fsum(map(log, values)) / len(values))
 
-    medians: one positive number an invocation, any unit. The value is their median; the limits
-    belong to their geometric mean and are widened to hold the median where an outlier among seven
-    or more would leave it outside.
+
+def by_round(medians: Sequence[float], rounds: Sequence[Hashable]) -> list[float]:
+    """What intervals are taken over: one value a round, the mean of its processes' medians.
+
+    rounds: of each process. Where all are of one round: the processes' own medians.
     """
-    if len(medians) < 2:
+    grouped: dict[Hashable, list[float]] = {}
+    for value, number in zip(medians, rounds, strict=True):
+        grouped.setdefault(number, []).append(value)
+    return list(map(mean, grouped.values())) if len(grouped) > 1 else list(medians)
+
+
+@lru_cache(maxsize=4096)
+def t_quantile(p: float, df: float) -> float:
+    """The t below which Student's t with `df` (> 0) degrees of freedom falls with probability p.
+
+    t_quantile(0.975, 4) is 2.776: the factor of a 95 % interval over five values.
+    """
+    # scipy.special alone loads in a quarter of the time that scipy.stats takes, and only here.
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, p))
+
+
+def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
+    """The geometric mean with Student's t interval, taken in logarithms; None below two values.
+
+    values: one positive number a round or process, any unit.
+    """
+    if len(values) < 2:
         return None
-    logs = np.log(np.asarray(medians, dtype=np.float64))
-    centre = float(logs.mean())
-    half = t_quantile(0.5 + confidence / 2, len(logs) - 1) * float(logs.std(ddof=1))
-    half /= sqrt(len(logs))
-    value = median(medians)
-    return Interval(value, min(_exp(centre - half), value), max(_exp(centre + half), value))
+    centre, error = _logs(tuple(values))
+    half = t_quantile(0.5 + confidence / 2, len(values) - 1) * sqrt(error)
+    return Interval(exp(centre), _exp(centre - half), _exp(centre + half))
 
 
 def spread(samples: Samples) -> tuple[float, float] | None:
@@ -112,6 +144,13 @@ def has_drift(invocations: Sequence[Samples], least: float = 0.05) -> bool:
     return ordered and abs(float(steps.sum())) > log(1 + least)
 
 
+def shape_flags(invocations: Sequence[Samples], limits: Interval | None) -> list[str]:
+    """Which of SHAPE_FLAGS a cell earns by its samples, one array a process, and its interval."""
+    wide = limits is not None and limits.high > limits.value * (1 + NOISY)
+    found = (wide, has_drift(invocations), is_bimodal(np.concatenate(invocations)))
+    return [flag for flag, true in zip(SHAPE_FLAGS, found, strict=True) if true]
+
+
 @dataclass(frozen=True)
 class Contrast:
     """The difference of two mean logarithms: centre (above 0: the first is faster), the square of
@@ -128,7 +167,7 @@ class Contrast:
 
 
 def contrast(first: Sequence[float], second: Sequence[float]) -> Contrast | None:
-    """Two sides' medians of invocations, in the same unit of time; None below two each.
+    """How two sides' times, a value a round or process, differ; None below two each.
 
     Welch's: the two may differ in spread and in number.
     """
@@ -146,12 +185,8 @@ def contrast(first: Sequence[float], second: Sequence[float]) -> Contrast | None
 def ratio(
     first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE
 ) -> Interval | None:
-    """How many times as fast the first is as the second: its 95 % interval; None below two each.
-
-    Both are medians of invocations in the same unit of time. Welch's interval for the difference
-    of the mean logarithms; the value is the ratio of the geometric means. Above 1 the first is the
-    faster one.
-    """
+    """How many times as fast the first is as the second: the ratio of the geometric means, with
+    its 95 % interval; None below two values each. Above 1 the first is the faster one."""
     found = contrast(first, second)
     return found.interval(confidence) if found else None
 
@@ -160,9 +195,9 @@ def ratio(
 def _logs(values: tuple[float, ...]) -> tuple[float, float]:
     """Mean of the logarithms, and the square of its standard error; two or more values."""
     logs = [log(value) for value in values]
-    mean = fsum(logs) / len(logs)
-    variance = fsum((one - mean) ** 2 for one in logs) / (len(logs) - 1)
-    return mean, variance / len(logs)
+    centre = fsum(logs) / len(logs)
+    variance = fsum((one - centre) ** 2 for one in logs) / (len(logs) - 1)
+    return centre, variance / len(logs)
 
 
 def _exp(value: float) -> float:

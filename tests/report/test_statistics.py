@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from gemmgrid.report.judge import statistics
-from gemmgrid.report.judge.statistics import Interval
+from gemmgrid.report import statistics
+from gemmgrid.report.statistics import Interval
 
 TRIALS = 2000
 
@@ -38,11 +38,58 @@ def test_one_process_has_no_interval() -> None:
     assert statistics.interval([]) is None
 
 
-def test_interval_is_positive_and_holds_its_median() -> None:
-    outlier = [1.0] * 12 + [1e6]
-    found = statistics.interval(outlier)
+@pytest.mark.parametrize("times", [[1.0] * 12 + [1e6], [1, 1, 1, 1, 1.5]])
+def test_value_interval_and_ratio_are_of_one_estimand(times: list[float]) -> None:
+    """What lies above the others moves all three, and in step."""
+    found, ones = statistics.interval(times), statistics.interval([1.0] * 5)
     assert found is not None
-    assert 0 < found.low <= found.value <= found.high
+    assert ones is not None
+    assert 0 < found.low < found.value < found.high
+    assert found.value == pytest.approx(statistics.mean(times))
+    ratio = statistics.ratio(times, [1.0] * 5)
+    assert ratio is not None
+    assert ratio.value == pytest.approx(ones.value / found.value)
+
+
+def test_processes_of_a_round_are_averaged_first() -> None:
+    medians, rounds = [1.0, 4.0, 9.0, 9.0], [1, 1, 2, 2]
+    assert statistics.by_round(medians, rounds) == pytest.approx([2.0, 9.0])
+    assert statistics.by_round(medians, [1, 1, 1, 1]) == medians
+
+
+def test_coverage_is_nominal_for_rounds_with_moods_of_their_own() -> None:
+    """Two rounds of five processes with 3 % between rounds: two values, one degree of freedom."""
+    rng = np.random.default_rng(7)
+    held = as_processes = 0
+    for _ in range(TRIALS):
+        moods = np.repeat(0.03 * rng.standard_normal(2), 5)
+        medians = list(np.exp(moods + 0.005 * rng.standard_normal(10)))
+        found = statistics.interval(statistics.by_round(medians, [1] * 5 + [2] * 5))
+        naive = statistics.interval(medians)
+        assert found is not None
+        assert naive is not None
+        held += found.low <= 1.0 <= found.high
+        as_processes += naive.low <= 1.0 <= naive.high
+    assert held / TRIALS == pytest.approx(0.95, abs=0.02)
+    assert as_processes / TRIALS < 0.6
+
+
+# NIST/SEMATECH e-Handbook of Statistical Methods, table 1.3.6.7.2.
+@pytest.mark.parametrize(
+    ("p", "df", "expected"),
+    [(0.975, 1, 12.706), (0.975, 4, 2.776), (0.975, 100, 1.984), (0.995, 10, 3.169)],
+)
+def test_published_quantiles(p: float, df: float, expected: float) -> None:
+    assert statistics.t_quantile(p, df) == pytest.approx(expected, abs=6e-4)
+
+
+def test_shape_flags() -> None:
+    steady = [np.full(30, 1.0)] * 3
+    assert statistics.shape_flags(steady, Interval(1.0, 0.99, 1.01)) == []
+    assert statistics.shape_flags(steady, Interval(1.0, 0.9, 1.1)) == ["noisy"]
+    assert statistics.shape_flags([np.linspace(1.0, 1.2, 60)] * 3, None) == ["drift"]
+    halves = [np.array([1.0, 2.0] * 30)] * 3
+    assert statistics.shape_flags(halves, None) == ["bimodal"]
 
 
 @pytest.mark.parametrize("count", [3, 5, 10])
