@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from gemmgrid.report.page import page
-from gemmgrid.report.page.sections import SECTIONS
+from gemmgrid.report.page.sections import SECTIONS, table
 from gemmgrid.report.page.sections.machines import _differs
 from gemmgrid.report.page.view import View
 from gemmgrid.report.read.collect import Collection, collect
 from gemmgrid.report.read.hardware import Fact
+from gemmgrid.report.read.rows import Row
 from tests.report import synthetic
 from tests.report.synthetic import HOSTILE
 
@@ -83,10 +84,9 @@ def data_of(html: str) -> dict[str, Any]:
 
 
 def test_every_section_has_a_heading_and_a_link(outline: Outline) -> None:
-    names = [module.__name__.rpartition(".")[2] for module in SECTIONS]
     links = {attrs.get("href") for tag, attrs in outline.tags if tag == "a"}
     ids = {attrs.get("id") for _, attrs in outline.tags}
-    for name in ("overview", *names):
+    for name in ("overview", *SECTIONS):
         assert f"#{name}" in links
         assert {name, f"{name}-title"} <= ids
 
@@ -204,8 +204,7 @@ def test_the_table_has_every_cell(html: str, collection: Collection) -> None:
 def test_nothing_yet_says_so_everywhere(tmp_path: Path) -> None:
     html = render(collect(tmp_path))
     Outline(html)
-    for module in SECTIONS:
-        name = module.__name__.rpartition(".")[2]
+    for name in SECTIONS:
         assert 'class="empty"' in section(html, name) or name == "reading"
 
 
@@ -295,11 +294,17 @@ def test_what_strangers_write_stays_text(tmp_path: Path) -> None:
     assert any(HOSTILE in str(value) for row in data_of(html)["rows"] for value in row)
 
 
-def test_data_knows_neither_nan_nor_the_end_of_a_script() -> None:
-    value = {"a": [float("nan"), float("inf"), 1.5], "b": "</script>&\u2028"}
+def test_data_knows_neither_infinity_nor_the_end_of_a_script(collection: Collection) -> None:
+    value = {"b": "</script>&\u2028"}
     text = str(page.data(value))
     assert not set("<>&\u2028") & set(text)
-    assert json.loads(text) == {"a": [None, None, 1.5], "b": "</script>&\u2028"}
+    assert json.loads(text) == value
+    values = collection.cells[0].values | {"gflops_high": float("inf"), "gflops_low": 1 / 3}
+    view = View(Collection(collection.results, cells=[Row(values)]), "2026-11-30T00:00:00Z")
+    packed = table.build(view)["data"]
+    (row,) = packed["rows"]
+    named = dict(zip(packed["keys"], row, strict=True))
+    assert (named["gflops_low"], named["gflops_high"]) == (0.333333, None)
 
 
 def test_writing_replaces_the_page_whole(tmp_path: Path, collection: Collection) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gemmgrid.report.lesson.expectations import expected
+from gemmgrid.report.lesson.check import expected
 from gemmgrid.report.read import evidence
 from gemmgrid.report.read.evidence import MARKS
 from gemmgrid.report.read.fields import Fields

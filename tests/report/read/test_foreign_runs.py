@@ -258,8 +258,7 @@ def test_the_page_is_loud_and_keeps_apart(found: Collection) -> None:
     assert "the process died of SIGILL while sampling" in apart
     assert "<dt>node held</dt><dd>shared</dd>" in apart
     assert "<dt>host id</dt><dd>7f3a2c9b01de</dd>" in apart
-    for module in SECTIONS:
-        name = module.__name__.rpartition(".")[2]
+    for name in SECTIONS:
         if name not in ("foreign_runs", "table", "unmeasured"):
             assert NAME not in section(html, name), name
     assert '<a href="#foreign_runs">3 cells apart</a>' in section(html, "machines")

@@ -98,6 +98,16 @@ def check(cells: Iterable[Row], machines: Mapping[str, dict[str, Any] | None]) -
     return [_checked(line, told, systems) for line in document()["lines"]]
 
 
+def expected(adapter: str | None, device: str | None, routine: str, dtype: str) -> str | None:
+    """The routine that the lesson names for this call, or None where it names none: expectation,
+    not evidence."""
+    call = {"adapter": adapter, "device": device, "routine": routine, "dtype": dtype}
+    for line in document()["lines"]:
+        if all(value in line["match"][column] for column, value in call.items()):
+            return str(line["claims"][dtype])
+    return None
+
+
 def verdict(line: Mapping[str, Any], row: Row) -> str:
     """What this cell says about the line."""
     names, mark = row["routine_seen"], row["routine_evidence"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gemmgrid.report.lesson.expectations import expected
+from gemmgrid.report.lesson.check import expected
 from gemmgrid.report.read.evidence import SEEN, Finding
 from gemmgrid.report.read.hardware import bytes_text
 from gemmgrid.report.read.rows import Row

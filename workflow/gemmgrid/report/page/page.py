@@ -12,7 +12,6 @@ import base64
 import hashlib
 import json
 from collections import Counter
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +41,7 @@ def render(view: View) -> str:
     """The whole page as HTML."""
     engine = _engine()
     sections = []
-    for section in SECTIONS:
-        name = section.__name__.rpartition(".")[2]
+    for name, section in SECTIONS.items():
         context = section.build(view)
         body = engine.get_template(f"{name}.html").render(view=view, **context)
         sections.append({"id": name, "title": section.TITLE, "body": Markup(body)})
@@ -85,21 +83,10 @@ def header(view: View) -> dict[str, Any]:
 
 def data(value: Any) -> Markup:
     """The value as JSON that may stand inside <script>: nothing in it can end the element."""
-    text = json.dumps(_finite(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
-
-
-def _finite(value: Any) -> Any:
-    """JSON knows neither NaN nor infinity: both become null."""
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return value
 
 
 def _engine() -> Environment:

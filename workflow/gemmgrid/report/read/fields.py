@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gemmgrid.records.text import shorten
@@ -48,21 +48,13 @@ class Fields:
         self.problems: list[str] = []
 
     def text(self, path: str) -> str | None:
-        value = self._get(path)
-        if isinstance(value, str):
-            return clean(value) or None
-        if value is not None:
-            self._wrong(path, value, "text")
-        return None
+        value = self._typed(path, lambda value: isinstance(value, str), "text")
+        return clean(value) or None if value else None
 
     def number(self, path: str) -> float | None:
         """A finite number of at least 0."""
-        value = self._get(path)
-        if type(value) in (int, float) and 0 <= value < 1e300:
-            return float(value)
-        if value is not None:
-            self._wrong(path, value, "a finite number of at least 0")
-        return None
+        value = self._typed(path, _is_number, "a finite number of at least 0")
+        return None if value is None else float(value)
 
     def integer(self, path: str) -> int | None:
         """A whole number of at least 0 that fits in 63 bits."""
@@ -73,22 +65,15 @@ class Fields:
         return None if value is None else int(value)
 
     def truth(self, path: str) -> bool | None:
-        value = self._get(path)
-        if isinstance(value, bool):
-            return value
-        if value is not None:
-            self._wrong(path, value, "true or false")
-        return None
+        return self._typed(path, lambda value: isinstance(value, bool), "true or false")
 
     def texts(self, path: str) -> list[str]:
         """A list's texts; what is no text is left out and noted."""
-        found = []
-        for index, value in enumerate(self._list(path)):
-            if isinstance(value, str):
-                found.append(clean(value))
-            else:
+        found = self._list(path)
+        for index, value in enumerate(found):
+            if not isinstance(value, str):
                 self._wrong(f"{path}.{index}", value, "text")
-        return found
+        return [clean(value) for value in found if isinstance(value, str)]
 
     def parts(self, path: str) -> Iterator[Fields]:
         """The objects in a list, each as Fields that share this document's problems."""
@@ -103,26 +88,24 @@ class Fields:
     def numbers(self, path: str) -> list[float]:
         """A list of finite numbers above 0; an empty list, and a note, where any is not."""
         values = self._list(path)
-        if all(type(value) in (int, float) and 0 < value < 1e300 for value in values):
+        if all(_is_number(value) and value > 0 for value in values):
             return values
         self._wrong(path, values, "a list of numbers above 0")
         return []
 
     def mapping(self, path: str) -> dict[str, Any]:
-        value = self._get(path)
-        if isinstance(value, dict):
-            return value
-        if value is not None:
-            self._wrong(path, value, "an object")
-        return {}
+        return self._typed(path, lambda value: isinstance(value, dict), "an object") or {}
 
     def _list(self, path: str) -> list[Any]:
+        return self._typed(path, lambda value: isinstance(value, list), "a list") or []
+
+    def _typed(self, path: str, fits: Callable[[Any], bool], wanted: str) -> Any:
+        """The value if it fits; None, noted unless the value is absent, where it does not."""
         value = self._get(path)
-        if isinstance(value, list):
+        if value is None or fits(value):
             return value
-        if value is not None:
-            self._wrong(path, value, "a list")
-        return []
+        self._wrong(path, value, wanted)
+        return None
 
     def _get(self, path: str) -> Any:
         value: Any = self._document
@@ -139,6 +122,10 @@ class Fields:
         problem = f"{self._prefix}{path} is {_describe(value)}, not {wanted}"
         if problem not in self.problems:
             self.problems.append(problem)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < 1e300
 
 
 def _describe(value: Any) -> str:

@@ -24,7 +24,23 @@ from gemmgrid.report.read.slurm import Slurm
 RATES = ("gflops", "gflops_low", "gflops_high", "time_s", "spread_low", "spread_high")
 MISSING = "missing"
 """The status, in tables only, of a planned cell that has no run yet."""
-
+_TEXTS = {
+    **{path: path for path in ("adapter", "device", "expression", "id", "started_at")},
+    "library": "library.name",
+    "library_version": "library.version",
+    "library_file": "library.file",
+    "recorded_machine": "machine",
+    "host_id": "host.id",
+    "gpu": "gpu.name",
+    "gpu_driver": "gpu.driver",
+    "host_hash": "context.host_hash",
+    "device_hash": "context.device_hash",
+    "tool_version": "tool.version",
+    "tool_commit": "tool.commit",
+}
+"""Columns that are texts of the run, and where it has them."""
+_TIMES = ("first_call_s", "import_s", "call_overhead_ns")
+"""Columns that are the median of what each invocation took."""
 
 Timed = tuple[Fields, NDArray[np.float64]]
 """An invocation and its samples as seconds per call."""
@@ -138,7 +154,7 @@ def from_run(
     row.differences = foreign_runs.differences(fields, machine) if apart else []
     invocations = list(fields.parts("invocations"))
     values = row.values
-    values.update(_identity(fields, invocations))
+    values.update(_facts(fields, invocations), file=path)
     values["apart_from"] = file.machine if apart else None
     values["difference"] = "; ".join(row.differences) or None
     ok = run["status"] == "ok"
@@ -168,7 +184,6 @@ def from_run(
     row.evidence = evidence.read(fields)
     values["routine_seen"], values["routine_evidence"] = row.evidence.routine
     values["kernel_seen"], values["kernel_evidence"] = row.evidence.kernel
-    values.update(_run_only(fields, invocations), file=path)
     values.update(_slurm(row.slurm))
     tail = fields.mapping("failure").get("stderr_tail")
     row.stderr = clean_lines(tail) if isinstance(tail, str) and tail.strip() else None
@@ -225,50 +240,22 @@ def _measured(row: Row, cell: Cell, timed: list[Timed]) -> list[str]:
     return statistics.shape_flags(samples, limits)
 
 
-def _identity(fields: Fields, invocations: list[Fields]) -> dict[str, Any]:
-    errors, precisions, seen = [], [], []
-    for invocation in invocations:
-        for moment in ("before", "after", "fresh"):
-            error = invocation.number(f"verify.{moment}.rel_error")
-            if error is not None:
-                errors.append(error)
-        precisions.append(invocation.text("effective_precision"))
-        threads = invocation.number("threads.seen")
-        if threads is not None:
-            seen.append(round(threads))
+def _facts(fields: Fields, invocations: list[Fields]) -> dict[str, Any]:
+    """The columns that only repeat what the run says, or join what its invocations say."""
+    moments = ("before", "after", "fresh")
+    errors = [part.number(f"verify.{one}.rel_error") for part in invocations for one in moments]
+    precisions = dict.fromkeys(part.text("effective_precision") for part in invocations)
+    stops = dict.fromkeys(part.text("stop") for part in invocations)
+    seen = [number for part in invocations if (number := part.number("threads.seen")) is not None]
     return {
-        "adapter": fields.text("adapter"),
-        "device": fields.text("device"),
-        "rel_error": max(errors, default=None),
-        "effective_precision": "; ".join(dict.fromkeys(filter(None, precisions))) or None,
-        "threads_seen": min(seen, default=None),
-        "library": fields.text("library.name"),
-        "library_version": fields.text("library.version"),
-        "library_file": fields.text("library.file"),
-        "expression": fields.text("expression"),
+        **{column: fields.text(path) for column, path in _TEXTS.items()},
+        "rel_error": max((error for error in errors if error is not None), default=None),
+        "effective_precision": "; ".join(filter(None, precisions)) or None,
+        "threads_seen": round(min(seen)) if seen else None,
         "measured_at": fields.text("ended_at") or fields.text("started_at"),
-        "first_call_s": _middle(invocations, "first_call_s"),
-        "import_s": _middle(invocations, "import_s"),
-        "call_overhead_ns": _middle(invocations, "call_overhead_ns"),
-    }
-
-
-def _run_only(fields: Fields, invocations: list[Fields]) -> dict[str, Any]:
-    """The columns of the runs' table that the cells' table leaves out."""
-    stops = dict.fromkeys(filter(None, (invocation.text("stop") for invocation in invocations)))
-    return {
-        "id": fields.text("id"),
-        "started_at": fields.text("started_at"),
-        "recorded_machine": fields.text("machine"),
-        "host_id": fields.text("host.id"),
-        "gpu": fields.text("gpu.name"),
-        "gpu_driver": fields.text("gpu.driver"),
-        "host_hash": fields.text("context.host_hash"),
-        "device_hash": fields.text("context.device_hash"),
-        "tool_version": fields.text("tool.version"),
-        "tool_commit": fields.text("tool.commit"),
+        **{path: _middle(invocations, path) for path in _TIMES},
         "order": fields.integer("order"),
-        "stop": ";".join(stops) or None,
+        "stop": ";".join(filter(None, stops)) or None,
     }
 
 

@@ -18,7 +18,7 @@ from gemmgrid.report.lesson.check import (
     check,
     document,
 )
-from gemmgrid.report.lesson.ways import WAYS, explain, explain_counter, measure
+from gemmgrid.report.lesson.ways import explain, explain_counter, measure
 from gemmgrid.report.page import evidence_text
 from gemmgrid.report.page.evidence_text import routine
 from gemmgrid.report.page.view import View, listed
@@ -85,7 +85,7 @@ def _weight(row: Row, size: int) -> tuple[Any, ...]:
 
 
 def _line(one: Checked, deploy: str | None) -> dict[str, Any]:
-    way = WAYS[one.line["id"]]
+    way = one.line["way"]
     return {
         **one.line,
         "verdict": one.verdict,
@@ -93,8 +93,8 @@ def _line(one: Checked, deploy: str | None) -> dict[str, Any]:
         "told": _told(one),
         "findings": [_finding(found) for found in one.findings[:MOST_FINDINGS]],
         "left_out": len(one.findings) - MOST_FINDINGS,
-        "needs": way.needs,
-        "backend": way.backend,
+        "needs": way["needs"],
+        "backend": way["backend"],
         "explain": explain(way, deploy),
         "measure": measure(way, deploy),
         "counter": explain_counter(way, deploy),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 from gemmgrid.report.draw.panels import shape_text
@@ -84,8 +85,10 @@ def _packed(row: Row, keys: list[str]) -> list[Any]:
 
 
 def _short(value: Any) -> Any:
-    """Numbers to six digits: nothing is shown with more."""
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    """Numbers to six digits: nothing is shown with more, and JSON knows no infinity."""
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.6g}") if isfinite(value) else None
 
 
 def _choice_order(value: Any) -> tuple[bool, Any]:
