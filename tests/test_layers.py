@@ -1,4 +1,4 @@
-"""Three wings on one floor: who may import whom, and what; proven on the imports themselves."""
+"""Three wings on one ground floor: who may import whom, and what; proven on the imports."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ import pytest
 from tests.measure.interpreters import ROOT, run
 
 PACKAGE = ROOT / "workflow/gemmgrid"
-WINGS = {"records", "plan", "measure", "report"}
+GROUND = {"records", "system"}
+WINGS = {*GROUND, "plan", "measure", "report"}
 NUMERIC = {"numpy", "scipy", "torch", "mlx", "jax", "pandas", "pyarrow", "seaborn", "matplotlib"}
 REPORTING = {"numpy", "scipy", "pandas", "pyarrow", "seaborn", "matplotlib", "jinja2", "markupsafe"}
 REPORTING |= {"yaml", "jsonschema"}  # for references and for bundles from elsewhere
 BACKENDS = {"scipy", "torch", "mlx", "jax"}
+WATCHING = {"psutil", "pynvml"}
+"""What the supervising side loads when it needs it, and a measured process never."""
 SUPERVISING = [
     "gemmgrid.measure.__main__",
     "gemmgrid.measure.supervise.supervisor",
@@ -30,6 +33,13 @@ SUPERVISING = [
 
 
 FLOORS = {
+    "measure": [
+        {"host", "libraries", "peaks"},
+        {"machine", "adapters"},
+        {"invocation", "supervise"},
+        {"dispatch", "doctor", "node", "explain"},
+        {"__main__"},
+    ],
     "report": [
         {"statistics"},
         {"read"},
@@ -75,8 +85,8 @@ def files(wing: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("wing", sorted(WINGS))
-def test_a_wing_imports_records_and_no_other_wing(wing):
-    allowed = {wing, "records"}
+def test_a_wing_imports_the_ground_floor_and_no_other_wing(wing):
+    allowed = {wing} if wing in GROUND else {wing, *GROUND}
     for path in files(wing):
         for module in imports(path):
             parts = module.split(".")
@@ -109,9 +119,13 @@ def test_no_file_of_a_wing_imports_itself_by_a_detour(wing):
     ("wing", "allowed"),
     [
         ("records", set()),
-        ("plan", {"yaml", "jsonschema"}),
+        ("system", {"psutil"}),
+        ("plan", {"yaml", "jsonschema", "pynvml"}),
         ("report", REPORTING),
-        ("measure", NUMERIC - {"pandas", "pyarrow", "seaborn", "matplotlib"} | {"jaxlib"}),
+        (
+            "measure",
+            NUMERIC - {"pandas", "pyarrow", "seaborn", "matplotlib"} | {"jaxlib"} | WATCHING,
+        ),
     ],
 )
 def test_what_each_wing_imports_beside_the_standard_library(wing, allowed):
@@ -146,7 +160,8 @@ def test_planning_loads_no_numeric_library():
 
 
 @pytest.mark.parametrize("module", SUPERVISING)
-def test_the_supervising_side_loads_the_standard_library_only(module):
+def test_the_supervising_side_starts_with_the_standard_library_only(module):
+    """It starts fast: psutil and pynvml are loaded where a machine has what they tell."""
     own = set(sys.stdlib_module_names) | {"gemmgrid", "__main__", "sitecustomize", "usercustomize"}
     strangers = {name for name in loaded(module) - own if not name.startswith(("_", "__editable"))}
     assert not strangers - {"distutils-precedence"}, strangers
@@ -169,4 +184,4 @@ def test_a_measured_process_loads_numpy_and_its_backend_only(environment, adapte
         "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
     )
     names = set(json.loads(run(environment, "-c", program).splitlines()[-1]))
-    assert not (names & NUMERIC) - {"numpy"} - own
+    assert not (names & (NUMERIC | WATCHING)) - {"numpy"} - own

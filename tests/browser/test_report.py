@@ -98,26 +98,27 @@ def test_filters_join_and_are_cleared(opened: Browser) -> None:
     everything = opened.find("#shown").text
     choose(opened, "backend", "torch-cpu")
     choose(opened, "dtype", "float64")
-    assert set(column(opened, "backend")) == {"torch-cpu"}
-    assert set(column(opened, "dtype")) == {"float64"}
+    opened.wait_for(lambda: set(column(opened, "backend")) == {"torch-cpu"})
+    opened.wait_for(lambda: set(column(opened, "dtype")) == {"float64"})
     assert opened.find("#shown").text != everything
     opened.find("#filters [type=reset]").click()
-    assert opened.find("#shown").text == everything
+    opened.wait_for(lambda: opened.find("#shown").text == everything)
 
 
 def test_search_looks_into_everything(opened: Browser) -> None:
     opened.find("#search").type("SIGSEGV")
-    assert column(opened, "status") == ["crashed"]
+    opened.wait_for(lambda: column(opened, "status") == ["crashed"])
 
 
 def test_search_without_a_match_says_so(opened: Browser) -> None:
     opened.find("#search").type("no such thing")
-    assert column(opened, "status") == []
+    opened.wait_for(lambda: column(opened, "status") == [])
     assert opened.find("#shown").text.startswith("0 of ")
 
 
 def test_a_row_opens_to_everything_known_and_closes(opened: Browser) -> None:
     opened.find("#search").type("SIGSEGV")
+    opened.wait_for(lambda: column(opened, "status") == ["crashed"])
     button = opened.find("#cells .open")
     button.click()
     details = opened.find("#cells tr.details")
@@ -138,10 +139,11 @@ def test_the_keyboard_is_enough(opened: Browser) -> None:
 
 
 def test_the_first_stop_of_the_keyboard_skips_to_the_content(opened: Browser) -> None:
+    opened.run("document.body.focus(); window.focus()")
     opened.press(TAB)
-    assert opened.run("return document.activeElement.className") == "skip"
+    opened.wait_for(lambda: opened.run("return document.activeElement.className") == "skip")
     opened.press(ENTER)
-    assert str(opened.run("return location.hash")) == "#content"
+    opened.wait_for(lambda: opened.run("return location.hash") == "#content")
 
 
 def test_many_rows_come_in_parts(opened: Browser) -> None:

@@ -11,8 +11,10 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -156,6 +158,13 @@ class Browser:
     def run(self, script: str, *arguments: Any) -> Any:
         """The value that the script returns."""
         return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def wait_for(self, expected: Callable[[], Any], limit_s: float = 60.0) -> None:
+        """Wait until `expected` holds: the page answers an event a little after it was sent."""
+        end = time.monotonic() + limit_s
+        while not expected():
+            assert time.monotonic() < end, f"still not after {limit_s:.0f} s"
+            time.sleep(0.02)
 
     def press(self, *keys: str) -> None:
         """Press and let go keys one after the other, wherever the focus is."""

@@ -147,7 +147,7 @@ def test_settings_are_complete_and_flat(project):
         "rounds": 1,
         "warmup_s": 0.1,
         "sample_s": 0.1,
-        "min_samples": 5,
+        "min_samples": 3,
         "max_samples": 2000,
         "interval": 0.01,
         "batch_s": 0.001,

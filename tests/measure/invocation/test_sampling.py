@@ -167,9 +167,12 @@ def test_the_statement_itself_is_the_body_of_the_loop():
     fences = []
     call = Call(
         statement="C = f(A, B)",
-        names={"f": lambda a, b: calls.append((a, b)) or len(calls), "A": 1, "B": 2},
+        names={
+            "f": lambda a, b: calls.append((a, b)) or len(calls),
+            **{"A": 1, "B": 2, "wait": fences.append},
+        },
         result=lambda names: names["C"],
-        fence=lambda: fences.append(len(calls)),
+        fence="wait(C)",
     )
     loop = compile_loop(call)
     assert loop.batch(5) > 0

@@ -19,24 +19,31 @@ needs_proc = pytest.mark.skipif(
 )
 
 
-def burn(until: threading.Event) -> None:
+def burn(until: threading.Event, burned: list[float], index: int) -> None:
     """Keep one core busy without the interpreter's lock: hashing large blocks releases it."""
     block = bytes(1 << 20)
     while not until.is_set():
         hashlib.sha256(block)
+        burned[index] = time.thread_time()
 
 
-def census_over(workers: int, window_s: float = 0.4) -> Census:
-    """A census of a window in which so many threads burn and the main thread waits."""
+def census_over(workers: int, burn_s: float = 0.1) -> Census:
+    """A census of a window in which so many threads burn and the main thread waits.
+
+    It lasts until each of them had a CPU for `burn_s`, however busy the machine is.
+    """
     census = Census()
     census.imported()
-    done = threading.Event()
-    team = [threading.Thread(target=burn, args=(done,)) for _ in range(workers)]
+    done, burned = threading.Event(), [0.0] * workers
+    team = [threading.Thread(target=burn, args=(done, burned, index)) for index in range(workers)]
     for thread in team:
         thread.start()
-    time.sleep(0.05)
+    while not all(burned):
+        time.sleep(0.01)
+    before = list(burned)
     census.start()
-    time.sleep(window_s)
+    while any(now - then < burn_s for now, then in zip(burned, before, strict=True)):
+        time.sleep(0.01)
     census.stop()
     done.set()
     for thread in team:
@@ -76,11 +83,12 @@ def test_threads_that_ended_are_inferred_from_the_process():
     census = Census()
     census.imported()
     census.start()
-    done = threading.Event()
-    team = [threading.Thread(target=burn, args=(done,)) for _ in range(2)]
+    done, burned = threading.Event(), [0.0, 0.0]
+    team = [threading.Thread(target=burn, args=(done, burned, index)) for index in range(2)]
     for thread in team:
         thread.start()
-    time.sleep(0.3)
+    while min(burned) < 0.1:
+        time.sleep(0.01)
     done.set()
     for thread in team:
         thread.join()

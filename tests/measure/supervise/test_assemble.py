@@ -109,17 +109,3 @@ def test_what_no_device_can_do_is_implausible(monkeypatch):
     slow = concluded(*(invocation(index, [400_000_000] * 30) for index in range(5)))
     assert slow["status"] == "ok"
     assert "slow-path" in slow["flags"]
-
-
-@pytest.mark.parametrize(
-    ("medians", "expected"),
-    [
-        ([2.0], None),
-        ([1.0, 1.0], 0.0),
-        # t(4) = 2.776, s = sqrt(2.5), n = 5: 2.776 * 1.5811 / 2.2361 / 3
-        ([1.0, 2.0, 3.0, 4.0, 5.0], 0.6543),
-    ],
-)
-def test_the_half_width_in_the_terminal(medians, expected):
-    found = assemble.relative_half_width(medians)
-    assert found == expected or found == pytest.approx(expected, rel=1e-3)

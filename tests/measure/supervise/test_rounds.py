@@ -25,7 +25,7 @@ class LoginNode:
 
 @pytest.fixture
 def joined(tmp_path, monkeypatch):
-    monkeypatch.setattr(gathering, "Whereabouts", LoginNode)
+    monkeypatch.setattr(gathering, "ThisMachine", LoginNode)
 
     def join(*parts):
         files = [tmp_path / f"{number}.json" for number in range(len(parts))]

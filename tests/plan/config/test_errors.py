@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 import yaml
 
 from gemmgrid.plan import ConfigError, load
+from gemmgrid.plan.config import validation
+from tests.plan.conftest import ROOT
 
 GOOD = "grid:\n  - routine: gemm\n    shapes: [64]\n    threads: 1\n"
 
@@ -204,10 +208,57 @@ def test_a_registry_that_is_not_yaml_or_not_there(project):
 
 def test_text_that_the_command_line_and_yaml_leave_where_numbers_are_meant(project):
     # `--config` gives text inside brackets, and YAML 1.1 reads 1e-2 as text.
-    more = {"seed": "3", "machine": 12, "sampling": {"interval": "1e-2", "invocations": "3"}}
+    more = {"seed": "3", "sampling": {"interval": "1e-2", "invocations": "3"}}
     plan = project.plan({"grid": [{"routine": "gemm", "shapes": ["64"], "threads": "1"}]}, **more)
-    assert (plan.seed, plan.machine) == (3, "12")
+    assert plan.seed == 3
     assert (plan.settings["interval"], plan.settings["invocations"]) == (0.01, 3)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("fp32", "float32"), ("f64", "float64"), ("half", "float16"), ("Double", "float64")],
+)
+def test_other_names_of_dtypes_are_understood_in_the_message(project, written, meant):
+    text = message(project, GOOD + f"    dtypes: [{written}]\n")
+    assert f"Did you mean '{meant}'?" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("{alpha: 0}", "alpha is 0, which leaves no product"),
+        ("{alpha: 0, beta: 0.5}", "alpha is 0, which leaves no product"),
+        ("{alpha: 1.0e-43}", "the result in float32 would leave its range"),
+    ],
+)
+def test_a_product_that_nobody_could_judge_is_refused(project, options, text):
+    assert text in message(project, GOOD + f"    options: {options}\n")
+    project.plan(GOOD + "    options: [{alpha: -2, beta: 0.5}, {alpha: 0.001}]\n")
+    half = GOOD + "    dtypes: [float16]\n    options: {alpha: -5000}\n"
+    assert "the result in float16 would leave its range" in message(project, half)
+
+
+@pytest.mark.parametrize("key", ["machine", "study", "backends", "select"])
+@pytest.mark.parametrize("value", [12, 1e5, 1.1, True, date(2026, 11, 1), ["numpy-*", 12]])
+def test_a_text_that_did_not_arrive_as_text_is_refused_with_the_cure(project, key, value):
+    text = message(project, {"grid": [{"routine": "gemm", "shapes": [64]}]}, **{key: value})
+    assert f"{key}: " in text and "Quote it" in text and f"--config {key}='\"…\"'" in text
+
+
+def test_settings_of_a_mapping_go_by_their_own_names(project):
+    plan = project.plan(GOOD + "sampling: {invocations: 7}\n", rounds="5", cell_s=20)
+    assert (plan.settings["rounds"], plan.settings["invocations"]) == (5, 7)
+    assert plan.settings["budget_s"] == 20
+
+
+def test_the_default_study_says_the_same_as_the_schema(project):
+    study = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))
+    known = validation.schema("config")
+    for key in ("seed", "evidence", "backends", "machine", "select"):
+        assert study[key] == known["properties"][key]["default"], key
+    for name in ("sampling", "budget"):
+        defaults = {k: v["default"] for k, v in known["properties"][name]["properties"].items()}
+        assert study[name] == defaults
 
 
 def test_keys_left_empty_mean_their_defaults(project):

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host.identity import MACHINE_FILE, UnreadableError, Whereabouts
+from gemmgrid.measure.machine.this_machine import MACHINE_FILE, ThisMachine, UnreadableError
 from gemmgrid.measure.node import lost, node_match, recovery, slurm
 from gemmgrid.measure.supervise import request as requests
 from gemmgrid.measure.supervise.lock import measuring
@@ -37,8 +37,8 @@ class Interrupted(BaseException):
         self.exit_code = exit_code
 
 
-def main() -> int:
-    arguments = _arguments()
+def main(words: list[str] | None = None) -> int:
+    arguments = _arguments(words)
     parent = os.getppid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
@@ -113,7 +113,7 @@ def _place(run: dict[str, Any], request: requests.Request, results: Path) -> dic
     if run["slurm"] and run["slurm"]["exclusive"] is not None:
         shared = set() if run["slurm"]["exclusive"] else {"shared-node"}
         run["flags"] = sorted({*run["flags"]} - {"shared-node"} | shared)
-    here, folder = Whereabouts(run["device"]), results / request.machine
+    here, folder = ThisMachine(run["device"]), results / request.machine
     broken = node_match.broken(request.promise, here.facts)
     judge(broken)
     try:
@@ -188,8 +188,8 @@ def _environment(arguments: argparse.Namespace) -> requests.Environment:
     return requests.at_hand(arguments.environment, arguments.python, arguments.modules)
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="gemmgrid.measure", description=__doc__)
+def _arguments(words: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="gemmgrid", description=__doc__)
     commands = parser.add_subparsers(dest="what", required=True)
     for name in ("cell", "round"):
         command = commands.add_parser(name)
@@ -221,7 +221,7 @@ def _arguments() -> argparse.Namespace:
     command = commands.add_parser("lost")
     command.add_argument("--study", type=Path, required=True)
     command.add_argument("--cells", type=Path, required=True, help="JSON: see measure.lost")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def _interrupt(number: int, _frame: object) -> None:

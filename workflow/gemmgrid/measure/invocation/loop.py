@@ -7,7 +7,6 @@ Statements are written by the adapters, never by a config.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import cycle, islice, repeat
@@ -23,7 +22,7 @@ def batch(inner, {parameters}):
     start = clock_()
     for _ in repeat_(None, inner):
 {statement}
-    fence_()
+    {fence}
     stop = clock_()
 {stores}
     return stop - start
@@ -34,7 +33,7 @@ def batch(inner, {parameters}):
     start = clock_()
     for {rotated} in chosen:
 {statement}
-    fence_()
+    {fence}
     stop = clock_()
 {stores}
     return stop - start
@@ -62,12 +61,6 @@ class Loop:
 
 def compile_loop(call: Call) -> Loop:
     """The loop of a call; operands rotate through `call.sets` where there are several."""
-    tree = ast.parse(call.statement)
-    assigned = {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
     names = dict(call.names)
     sets = call.sets or []
     rotated = sorted({name for chosen in sets for name in chosen})
@@ -75,7 +68,6 @@ def compile_loop(call: Call) -> Loop:
         "clock_": clock,
         "repeat_": repeat,
         "islice_": islice,
-        "fence_": call.fence or _nothing,
         "names_": names,
         "sets_": cycle([tuple(chosen[name] for name in rotated) for chosen in sets]),
         **{f"{name}_": value for name, value in names.items()},
@@ -84,14 +76,11 @@ def compile_loop(call: Call) -> Loop:
         parameters=", ".join(f"{name}={name}_" for name in names) or "*",
         statement="\n".join(f"        {line}" for line in call.statement.splitlines()),
         stores="\n".join(
-            f"    names_[{name!r}] = {name}" for name in sorted(assigned | set(rotated))
+            f"    names_[{name!r}] = {name}" for name in sorted(call.assigned | set(rotated))
         ),
         rotated=", ".join(rotated) + ",",
+        fence=call.fence or "pass",
     )
     exec(compile(source, f"<{call.statement}>", "exec"), namespace)
     timer = call.device_timer() if call.device_timer else None
     return Loop(namespace["batch"], names, timer)
-
-
-def _nothing() -> None:
-    """The fence of a library whose calls return when the work is done."""

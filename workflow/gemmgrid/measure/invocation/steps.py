@@ -29,8 +29,6 @@ from gemmgrid.records.cell import Cell, Options  # noqa: E402
 Expires = Callable[[float], bool]
 Document = dict[str, Any]
 
-MOST_SETS_BYTES = 1 << 30
-"""Memory that the rotating operands of a `.cold` cell may take."""
 PROBE_SIZE = 256
 """Largest dimension of the products that compare a dtype with float32."""
 SLOW = 12.0
@@ -61,7 +59,7 @@ def measure(
     call = _prepare(adapter, cell, given, job)
     loop = compile_loop(call)
     document["setup_s"] = time.perf_counter() - start
-    document["operands"] = _where(given, call)
+    document["operands"] = {**_where(given, call), "sets": len(call.sets) if call.sets else 1}
     document["expression_names"] = call.where
     document["expression"] = call.statement
 
@@ -121,13 +119,10 @@ def _where(given: operands.Operands, call: Call) -> Document:
 
 
 def _prepare(adapter: Adapter, cell: Cell, given: operands.Operands, job: Document) -> Call:
-    """The call, with as many sets of equal operands as outgrow the last-level cache if `.cold`."""
+    """The call; if `.cold`, with as many sets of equal operands as the supervisor says."""
     if not cell.options.cold:
         return adapter.prepare(cell, given)
-    cache = job.get("cache_bytes") or 64 << 20
-    count = max(2, -(-2 * cache // max(cell.operand_bytes, 1)) + 1)
-    count = min(count, max(2, MOST_SETS_BYTES // max(cell.operand_bytes, 1)))
-    copies = [given, *(operands.duplicate(given) for _ in range(count - 1))]
+    copies = [given, *(operands.duplicate(given) for _ in range(job["sets"] - 1))]
     return adapter.prepare_sets(cell, copies)
 
 

@@ -9,10 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from gemmgrid.measure.libraries.linker import exported
-
-PREFIXES = ("", "scipy_")
-SUFFIXES = ("", "64_", "_64", "64", "_64_", "_")
-"""Spellings in use: scipy_…64_ in SciPy's wheels of OpenBLAS, …64_ in 64-bit builds elsewhere."""
+from gemmgrid.measure.libraries.names import OWN_AFFIXES
 
 
 @dataclass
@@ -103,11 +100,10 @@ def affixes(file: str, handle: ctypes.CDLL, name: str) -> tuple[str, str] | None
     It must export the function itself; or export gemm and depend on a library that does, as
     Debian's libblas.so.3 of OpenBLAS: gemm in front, the rest in libopenblas.so.0.
     """
-    for prefix in PREFIXES:
-        for suffix in SUFFIXES:
-            symbol = exported(handle, f"{prefix}{name}{suffix}")
-            if symbol and (symbol.file == file or has_gemm(file, handle)):
-                return prefix, suffix
+    for prefix, suffix in OWN_AFFIXES:
+        symbol = exported(handle, f"{prefix}{name}{suffix}")
+        if symbol and (symbol.file == file or has_gemm(file, handle)):
+            return prefix, suffix
     return None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from gemmgrid.measure.peaks.peaks import least_seconds, peak
 from gemmgrid.records.cell import Cell
+from gemmgrid.records.statistics import relative_half_width
 
 WORST_FIRST = (
     "env-failed",
@@ -23,9 +24,7 @@ WORST_FIRST = (
 FEW = 5
 """Fewer processes than this are flagged: their interval holds the truth too seldom."""
 NOISY = 0.05
-"""A 95 % interval over processes wider than this share of the median, each way, is noisy."""
-T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306}
-"""Student's t for a two-sided 95 % interval over that many values."""
+"""A 95 % interval over processes wider than this share of the rate, each way, is noisy."""
 SLOW_SHARE = 0.04
 """A product of 256 and more below this share of the device's peak takes a slow path."""
 
@@ -75,16 +74,6 @@ def seconds_per_call(run: Mapping[str, Any]) -> list[float]:
 def rate_of(run: Mapping[str, Any]) -> float:
     """Floating-point operations per second, from the median over invocations."""
     return Cell.from_json(run["cell"]).flops / median(seconds_per_call(run))
-
-
-def relative_half_width(medians: list[float]) -> float | None:
-    """Half-width of the 95 % t interval over the median; None for fewer than two processes."""
-    count = len(medians)
-    if count < 2:
-        return None
-    mean = sum(medians) / count
-    deviation = (sum((value - mean) ** 2 for value in medians) / (count - 1)) ** 0.5
-    return T_95.get(count, 2.26) * deviation / count**0.5 / median(medians)
 
 
 def _doubts(run: Mapping[str, Any], limits: Mapping[str, Any]) -> list[str]:

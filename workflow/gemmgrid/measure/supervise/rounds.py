@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host.identity import Whereabouts
+from gemmgrid.measure.machine.this_machine import ThisMachine
 from gemmgrid.measure.supervise.assemble import conclude
 
 SHORTNESS = {"one-round", "few-invocations"}
@@ -39,7 +39,7 @@ def gather(parts: list[Path]) -> dict[str, Any]:
         run["flags"].append("other-machine")
     _join_places(run, runs)
     # Rates are judged by the hardware that reached them; of other hardware, each part was already.
-    here = Whereabouts(run["device"])
+    here = ThisMachine(run["device"])
     conclude(run, here.facts if hosts == {here.host["id"]} else {})
     judged = next((part for part in runs if part["status"] == "implausible"), None)
     if judged and run["status"] == "ok":

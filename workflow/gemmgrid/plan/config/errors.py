@@ -17,9 +17,27 @@ class ConfigError(ValueError):
         super().__init__(_joined(self.problems))
 
 
+ALIASES = {
+    "half": "float16",
+    "single": "float32",
+    "double": "float64",
+    "single-complex": "complex64",
+    "double-complex": "complex128",
+    **dict.fromkeys(("fp16", "f16"), "float16"),
+    **dict.fromkeys(("bf16", "bfloat", "brain"), "bfloat16"),
+    **dict.fromkeys(("fp32", "f32", "float", "real"), "float32"),
+    **dict.fromkeys(("fp64", "f64"), "float64"),
+    **dict.fromkeys(("c64", "cfloat", "complex"), "complex64"),
+    **dict.fromkeys(("c128", "cdouble"), "complex128"),
+}
+"""Other names of our words, whose spelling is like that of another one."""
+
+
 def nearest(word: object, allowed: Iterable[str]) -> str | None:
-    """The allowed word that is most like this one, or None where none is alike."""
+    """The allowed word that is meant by this one or most like it, or None where none is."""
     words = list(allowed)
+    if (meant := ALIASES.get(str(word).casefold())) in words:
+        return meant
     folded = {candidate.casefold(): candidate for candidate in words}
     found = difflib.get_close_matches(str(word).casefold(), folded, n=1, cutoff=0.6)
     return folded[found[0]] if found else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from gemmgrid.plan.grid.blocks import Block, read_block
 from gemmgrid.plan.grid.selection import Selector, parse_selector
 from gemmgrid.records.names import name_problem
 
-_NAMES = ("study", "machine", "machines", "backends", "select")
-"""Keys whose values are text even where they look like numbers."""
+_TEXTS = ("study", "machine", "machines", "backends", "select")
+"""Keys whose values are text; what looks like a number arrives as one, and changed: 0012 as 12."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,12 @@ def read_study(
     """
     document = _plain(config)
     problems = Problems(Sources(files, root))
+    for key in _TEXTS:
+        written = document.get(key)
+        for value in written if isinstance(written, list) else [written]:
+            if isinstance(value, (bool, int, float, date)):
+                problems.add((key,), _unquoted(key, value), document[key])
+    problems.check()
     validate(document, "config", problems)
     problems.check()
     document = fill(document, schema("config"))
@@ -89,13 +96,22 @@ def read_study(
 
 
 def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config as plain types: numbers that came as text are numbers, names are text."""
-    document = {str(key): typed(_unwrapped(value)) for key, value in config.items()}
-    for key in _NAMES:
-        value = document.get(key)
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            document[key] = str(config[key])
-    return {key: value for key, value in document.items() if value is not None}
+    """The config as plain types; outside text keys, numbers that came as text are numbers."""
+    document = {str(key): _unwrapped(value) for key, value in config.items() if value is not None}
+    # `--config` takes no nested keys: `rounds=5` stands for sampling.rounds.
+    for name in ("sampling", "budget"):
+        own = [key for key in schema("config")["properties"][name]["properties"] if key in document]
+        if own and isinstance(document.setdefault(name, {}), dict):
+            document[name] |= {key: document.pop(key) for key in own}
+    return {key: value if key in _TEXTS else typed(value) for key, value in document.items()}
+
+
+def _unquoted(key: str, value: Any) -> str:
+    return (
+        f"found {value}, which was read as a number or a date and may have been written otherwise "
+        f'(0012, 2026_11, 1e5, 1.10). Allowed: text. Quote it: {key}: "…" in a file, '
+        f"--config {key}='\"…\"' on the command line."
+    )
 
 
 def _unwrapped(value: Any) -> Any:

@@ -13,6 +13,13 @@ from gemmgrid.plan.grid.shapes import parse_shape
 from gemmgrid.records.cell import Cell, Options
 
 _FLOATS = ("alpha", "beta")
+_SINGLE, _DOUBLE = (2.0**-126, 2.0**127), (2.0**-1022, 2.0**1023)
+_RANGES = {
+    "float16": (2.0**-14, 2.0**15),
+    **dict.fromkeys(("bfloat16", "float32", "complex64"), _SINGLE),
+    **dict.fromkeys(("float64", "complex128"), _DOUBLE),
+}
+"""Smallest normal number and largest power of two (IEEE 754-2019; bfloat16 as float32)."""
 
 
 @dataclass(frozen=True)
@@ -94,4 +101,25 @@ def _impossible(block: Block) -> str | None:
             size = "×".join(map(str, shape))
             shown = json.dumps(options.to_json())
             return f"{block.routine} {size} with options {shown} cannot be: {error}"
+    for dtype, shape, options in product(block.dtypes, block.shapes, block.options):
+        if problem := _out_of_range(dtype, shape[-1], options.alpha):
+            return problem
     return None
+
+
+def _out_of_range(dtype: str, depth: int, alpha: float) -> str | None:
+    """Why a result alpha · A · B would leave no product to judge, or leave the dtype's range.
+
+    Elements of the operands are about 1, so those of the product are about √depth, and seldom
+    beyond ten times that; small ones need their bits to be compared.
+    """
+    if alpha == 0:
+        return "alpha is 0, which leaves no product to measure. Allowed: any other number."
+    smallest, largest = _RANGES[dtype]
+    low, high = smallest * 2**10, largest / (10 * depth**0.5)
+    if low <= abs(alpha) <= high:
+        return None
+    return (
+        f"alpha is {alpha:g}, and the result in {dtype} would leave its range. Allowed for sums of "
+        f"{depth} products: {low:.2g} to {high:.2g}, or the same with a minus sign."
+    )

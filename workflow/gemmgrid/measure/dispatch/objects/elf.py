@@ -1,15 +1,17 @@
 """The programs and libraries in this process, read from memory: what they import, and where.
 
 Every call from one ELF object into another goes through a word in the caller's global offset table
-that holds the address of the callee. This file finds these words; `got` writes to them.
+that holds the address of the callee. This file finds these words; `patch` writes to them.
 Format: System V ABI, gABI chapter 5, and its x86-64 and AArch64 supplements.
 """
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import platform
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from gemmgrid.measure.dispatch.objects.support import ExecutableMemoryError, no_executable_memory
+from gemmgrid.measure.dispatch.objects.refusals import ExecutableMemoryError, no_executable_memory
+from gemmgrid.measure.libraries.memory_map import EXECUTE, MemoryMap, Region
 
 PT_LOAD, PT_DYNAMIC = 1, 2
 PF_X = 1
@@ -44,7 +47,7 @@ SYMBOL = np.dtype(
 _PROGRAM = os.path.realpath("/proc/self/exe")
 
 
-class ProgramHeader(ctypes.Structure):
+class _ProgramHeader(ctypes.Structure):
     _fields_ = (
         ("type", ctypes.c_uint32),
         ("flags", ctypes.c_uint32),
@@ -61,7 +64,7 @@ class _ObjectInfo(ctypes.Structure):
     _fields_ = (
         ("addr", ctypes.c_uint64),
         ("name", ctypes.c_char_p),
-        ("phdr", ctypes.POINTER(ProgramHeader)),
+        ("phdr", ctypes.POINTER(_ProgramHeader)),
         ("phnum", ctypes.c_uint16),
         ("adds", ctypes.c_ulonglong),
         ("subs", ctypes.c_ulonglong),
@@ -108,6 +111,54 @@ def loaded_objects() -> list[LoadedObject]:
 def unload_count() -> int:
     """How many objects this process has unloaded; a change means that addresses went stale."""
     return _iterate()[1]
+
+
+def named_objects() -> list[LoadedObject]:
+    """Loaded objects as well as this system lets us find them."""
+    try:
+        return loaded_objects()
+    except ExecutableMemoryError:
+        return mapped_objects()
+
+
+def mapped_objects() -> list[LoadedObject]:
+    """The same from the memory map alone, good for naming addresses: without dynamic sections.
+
+    Asking the loader needs a callback, and a callback needs executable memory, which hardened
+    systems refuse.
+    """
+    files: dict[str, list[Region]] = {}
+    for region in MemoryMap():
+        if region.path.startswith("/"):
+            files.setdefault(region.path, []).append(region)
+    found = []
+    for file, regions in files.items():
+        spans = tuple((r.start, r.end, bool(r.protection & EXECUTE)) for r in regions)
+        base = _base(file, {r.offset: r.start for r in regions if r.protection & EXECUTE})
+        if base is not None:
+            found.append(LoadedObject(file, base, 0, spans))
+    return found
+
+
+def _base(path: str, starts: dict[int, int]) -> int | None:
+    """Where a file's address 0 lies, from the start of its code by offset in the file."""
+    try:
+        with Path(path).open("rb") as file:
+            head = file.read(64)
+            if head[:5] != b"\x7fELF\x02":
+                return None
+            (offset,) = struct.unpack_from("<Q", head, 32)
+            size, count = struct.unpack_from("<HH", head, 54)
+            file.seek(offset)
+            table = file.read(size * count)
+    except (OSError, struct.error):
+        return None
+    page = mmap.PAGESIZE
+    for header in (_ProgramHeader.from_buffer_copy(table, size * i) for i in range(count)):
+        start = starts.get(header.offset // page * page)
+        if header.type == PT_LOAD and header.flags & PF_X and start is not None:
+            return int(start - header.vaddr // page * page)
+    return None
 
 
 def _iterate() -> tuple[list[LoadedObject], int]:

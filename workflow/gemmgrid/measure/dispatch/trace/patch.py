@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gemmgrid.measure.dispatch.objects.elf import LoadedObject
-from gemmgrid.measure.dispatch.objects.loader import base_of, hold, release
-from gemmgrid.measure.dispatch.objects.memory import WritablePages, read_word, write_word
-from gemmgrid.measure.dispatch.objects.support import TracerBusyError
+from gemmgrid.measure.dispatch.objects.refusals import TracerBusyError
+from gemmgrid.measure.dispatch.objects.words import WritablePages, read_word, write_word
+from gemmgrid.measure.libraries.linker import base_of, hold, release
 
 _patched = threading.Lock()
 """Held while any words are switched: two tracers at once would put back each other's addresses."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.dispatch.library_logs.verbose import LoggedCall
+from gemmgrid.measure.dispatch.library_logs.cpu_libraries import LoggedCall
 
 CUBLAS_LOG, CUBLASLT_LOG = "cublas.log", "cublaslt.log"
 """File names in the folder that `log_variables` was given."""

@@ -18,9 +18,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from gemmgrid.measure.dispatch.objects.loader import lookup
-from gemmgrid.measure.dispatch.objects.mapped import named_objects
+from gemmgrid.measure.dispatch.objects.elf import named_objects
 from gemmgrid.measure.dispatch.trace.signatures import ADDRESSES, SCALARS, parse
+from gemmgrid.measure.libraries.linker import lookup
 
 _MKL = re.compile(
     r"MKL_VERBOSE (?P<name>\w+)\((?P<arguments>[^)]*)\) .*?(?:NThr:(?P<threads>\d+))?$"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gemmgrid.measure import machine
-from gemmgrid.measure.host import identity
-from gemmgrid.measure.host.identity import UnreadableError, Whereabouts
+from gemmgrid.measure.machine import this_machine
+from gemmgrid.measure.machine.this_machine import ThisMachine, UnreadableError
 from gemmgrid.measure.peaks import peaks
 from tests.measure import machine_trees as trees
 
@@ -23,13 +23,15 @@ A100 = {"name": "NVIDIA A100", "memory_bytes": 80 << 30, "driver": "580.1"}
 @pytest.fixture(autouse=True)
 def at_home_and_in_haste(monkeypatch):
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    monkeypatch.setattr(identity, "PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(this_machine, "PAUSES_S", (0.0, 0.0))
 
 
 @pytest.fixture
 def at(tmp_path, monkeypatch):
-    """Whereabouts of a process on recorded hardware."""
-    monkeypatch.setattr(identity, "_visible_gpu", lambda device: 0)
+    """ThisMachine of a process on recorded hardware."""
+    monkeypatch.setattr(
+        this_machine, "_visible_gpu", lambda device, _: None if device == "cpu" else 0
+    )
     intel = machine.facts(trees.sapphire_rapids(tmp_path / "intel"), "x86_64")
     amd = machine.facts(trees.rome(tmp_path / "amd"), "x86_64")
 
@@ -38,7 +40,7 @@ def at(tmp_path, monkeypatch):
         facts["gpus"] = gpus or []
         facts["peaks"] = peaks.table(facts)
         monkeypatch.setattr(machine, "facts", lambda: facts)
-        return Whereabouts(device)
+        return ThisMachine(device)
 
     return look
 
@@ -134,7 +136,7 @@ def test_what_cannot_be_read_at_first_is_read_again(at, tmp_path, monkeypatch, a
         assert "other hardware" in ask(tmp_path)
         assert left == []
         monkeypatch.undo()
-        monkeypatch.setattr(identity, "PAUSES_S", (0.0, 0.0))
+        monkeypatch.setattr(this_machine, "PAUSES_S", (0.0, 0.0))
     assert path.read_bytes() == content
 
 

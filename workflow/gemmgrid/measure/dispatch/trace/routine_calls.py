@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -27,23 +26,16 @@ from gemmgrid.measure.dispatch.objects.elf import (
     loaded_objects,
     unload_count,
 )
-from gemmgrid.measure.dispatch.objects.loader import lookup
-from gemmgrid.measure.dispatch.objects.memory import read_word
-from gemmgrid.measure.dispatch.objects.support import require_platform
+from gemmgrid.measure.dispatch.objects.refusals import require_platform
+from gemmgrid.measure.dispatch.objects.words import read_word
 from gemmgrid.measure.dispatch.trace.patch import Switch, require_idle
 from gemmgrid.measure.dispatch.trace.signatures import Routine, parse, watched
 from gemmgrid.measure.dispatch.trace.stubs import Wanted, address_of, stub_memory
+from gemmgrid.measure.libraries.linker import lookup
+from gemmgrid.measure.libraries.names import is_blas_file
 
-_BLAS_LIBRARY = re.compile(
-    r"lib[^/]*(?:blas|blis|mkl_|atlas|lapack|flame|armpl|cublas|nvpl)[^/]*\.so[^/]*"
-)
 CTYPES_CALLER = "ctypes"
 _CTYPES_FUNCTION: type = ctypes._CFuncPtr  # type: ignore[attr-defined]
-
-
-def is_blas_library(name: str) -> bool:
-    """Whether a file's name says that it is a BLAS or LAPACK library."""
-    return _BLAS_LIBRARY.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
@@ -151,7 +143,7 @@ def _library_slots(objects: list[LoadedObject]) -> list[Slot]:
         _known_unloads = unloads
     slots = []
     for loaded in objects:
-        if is_blas_library(loaded.name):
+        if is_blas_file(loaded.name):
             continue
         for one in _blas_imports(loaded):
             routine = parse(one.symbol)
