@@ -1,28 +1,21 @@
-"""From samples to figures: times, intervals over processes, spread, shape, and ratios.
+"""Of samples: their spread and shape. Of two cells: the ratio of their times, with its interval.
 
-A process's figure is the median of its samples. Over processes the figure is the geometric mean,
-everywhere: a cell's time, its interval and the ratio of two cells are of one estimand, so that
-equal times have the ratio 1. Times and rates are handled as logarithms. The interval of a rate is
-then the interval of the time turned round, no limit can become negative, and the ratio of two
-cells is a difference of means. Intervals are over processes, and over rounds where there are
-several, never over the samples of one process: samples of one process share its placement in
-memory and its clocks, processes of one round share its minutes, and an interval from them holds
-the true value far too seldom. Sources: A. Georges, D. Buytaert, L. Eeckhout, "Statistically
-rigorous Java performance evaluation" (OOPSLA 2007); T. Hoefler, R. Belli, "Scientific benchmarking
-of parallel computing systems" (SC 2015).
+A cell's own time and interval are `records.statistics`; the ratio of two is of the same estimand, a
+difference of mean logarithms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, fsum, inf, log, sqrt
+from math import log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-CONFIDENCE = 0.95
+from gemmgrid.records.statistics import Interval, bounded_exp, of_logs
+
 LEAST_ROUNDS = 5
 """Intervals over fewer rounds hold the true value too seldom to stand behind a verdict."""
 NOISY = 0.05
@@ -32,62 +25,11 @@ SHAPE_FLAGS = ("noisy", "drift", "bimodal")
 Samples = Sequence[float] | NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A value with the limits of its 95 % interval, in the unit of what was given."""
-
-    value: float
-    low: float
-    high: float
-
-
 def median(values: Samples) -> float:
     """The middle of the values (mean of the two middle ones); ValueError for none."""
     if len(values) == 0:
         raise ValueError("no values, so no median")
     return float(np.median(np.asarray(values, dtype=np.float64)))
-
-
-def mean(values: Sequence[float]) -> float:
-    """The geometric mean; ValueError for no values, or for one that is not above 0."""
-    if not values:
-        raise ValueError("no values, so no mean")
-    return exp(fsum(map(log, values)) / len(values))
-
-
-def by_round(medians: Sequence[float], rounds: Sequence[Hashable]) -> list[float]:
-    """What intervals are taken over: one value a round, the mean of its processes' medians.
-
-    rounds: of each process. Where all are of one round: the processes' own medians.
-    """
-    grouped: dict[Hashable, list[float]] = {}
-    for value, number in zip(medians, rounds, strict=True):
-        grouped.setdefault(number, []).append(value)
-    return list(map(mean, grouped.values())) if len(grouped) > 1 else list(medians)
-
-
-@lru_cache(maxsize=4096)
-def t_quantile(p: float, df: float) -> float:
-    """The t below which Student's t with `df` (> 0) degrees of freedom falls with probability p.
-
-    t_quantile(0.975, 4) is 2.776: the factor of a 95 % interval over five values.
-    """
-    # scipy.special alone loads in a quarter of the time that scipy.stats takes, and only here.
-    from scipy.special import stdtrit
-
-    return float(stdtrit(df, p))
-
-
-def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
-    """The geometric mean with Student's t interval, taken in logarithms; None below two values.
-
-    values: one positive number a round or process, any unit.
-    """
-    if len(values) < 2:
-        return None
-    centre, error = _logs(tuple(values))
-    half = t_quantile(0.5 + confidence / 2, len(values) - 1) * sqrt(error)
-    return Interval(exp(centre), _exp(centre - half), _exp(centre + half))
 
 
 def spread(samples: Samples) -> tuple[float, float] | None:
@@ -160,10 +102,23 @@ class Contrast:
     error: float
     df: float
 
-    def interval(self, confidence: float = CONFIDENCE) -> Interval:
+    def interval(self) -> Interval:
         """The ratio of the two with its interval."""
-        half = t_quantile(0.5 + confidence / 2, self.df) * sqrt(self.error) if self.error else 0.0
-        return Interval(_exp(self.centre), _exp(self.centre - half), _exp(self.centre + half))
+        half = t_quantile(0.975, self.df) * sqrt(self.error) if self.error else 0.0
+        limits = (bounded_exp(self.centre + side) for side in (0.0, -half, half))
+        return Interval(*limits)
+
+
+@lru_cache(maxsize=4096)
+def t_quantile(p: float, df: float) -> float:
+    """The t below which Student's t with `df` (> 0) degrees of freedom falls with probability p.
+
+    t_quantile(0.975, 4) is 2.776: the factor of a 95 % interval over five values.
+    """
+    # scipy.special alone loads in a quarter of the time that scipy.stats takes, and only here.
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, p))
 
 
 def contrast(first: Sequence[float], second: Sequence[float]) -> Contrast | None:
@@ -182,27 +137,17 @@ def contrast(first: Sequence[float], second: Sequence[float]) -> Contrast | None
     return Contrast(mean_b - mean_a, error, df)
 
 
-def ratio(
-    first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE
-) -> Interval | None:
+def ratio(first: Sequence[float], second: Sequence[float]) -> Interval | None:
     """How many times as fast the first is as the second: the ratio of the geometric means, with
     its 95 % interval; None below two values each. Above 1 the first is the faster one."""
     found = contrast(first, second)
-    return found.interval(confidence) if found else None
+    return found.interval() if found else None
 
 
 @lru_cache(maxsize=65536)
 def _logs(values: tuple[float, ...]) -> tuple[float, float]:
-    """Mean of the logarithms, and the square of its standard error; two or more values."""
-    logs = [log(value) for value in values]
-    centre = fsum(logs) / len(logs)
-    variance = fsum((one - centre) ** 2 for one in logs) / (len(logs) - 1)
-    return centre, variance / len(logs)
-
-
-def _exp(value: float) -> float:
-    """exp without OverflowError: the interval of two very different values may be unbounded."""
-    return exp(value) if value < 700 else inf
+    """A cell stands in many pairs: what they need of it is computed once."""
+    return of_logs(values)
 
 
 def _least(error: float) -> float:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from math import exp, log
 from typing import Any
 
+from gemmgrid.records.statistics import Interval
 from gemmgrid.report.judge.compare import Comparison, Pair, summaries, told
 from gemmgrid.report.judge.verdicts import MARGIN, VERDICTS
-from gemmgrid.report.statistics import LEAST_ROUNDS, Interval
+from gemmgrid.report.statistics import LEAST_ROUNDS
 
 MOST_ROWS = 300
 

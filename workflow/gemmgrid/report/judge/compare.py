@@ -15,10 +15,11 @@ from itertools import combinations
 from typing import Any
 
 from gemmgrid.records import context
+from gemmgrid.records.statistics import Interval
 from gemmgrid.report.judge import verdicts
 from gemmgrid.report.read.fields import clean
 from gemmgrid.report.read.rows import Row, reading_order
-from gemmgrid.report.statistics import LEAST_ROUNDS, Contrast, Interval, contrast, median
+from gemmgrid.report.statistics import LEAST_ROUNDS, Contrast, contrast, median
 
 BEFORE_AFTER, MACHINES, BACKENDS = "before-after", "machines", "backends"
 PLACES, MOMENTS = "places", "moments"

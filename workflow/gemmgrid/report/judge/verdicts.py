@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, log, sqrt
 
-from gemmgrid.report.statistics import CONFIDENCE, LEAST_ROUNDS, Contrast, t_quantile
+from gemmgrid.report.statistics import LEAST_ROUNDS, Contrast, t_quantile
 
 MARGIN = 0.03
 """Builds, placement and weather move a cell by that much on a quiet machine: a difference has to be
@@ -89,7 +89,7 @@ def rounds_needed(
     distance = abs(found.centre) - log(1 + margin)
     if distance == 0 or found.error == 0:
         return None
-    probability = 1 - level if distance > 0 else 0.5 + CONFIDENCE / 2
+    probability = 1 - level if distance > 0 else 0.975
     spread = found.error * rounds  # of one round, both sides together
     total = rounds
     for _ in range(6):

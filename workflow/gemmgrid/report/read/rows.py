@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gemmgrid.records import context
 from gemmgrid.records.cell import PROTOCOL, Cell
 from gemmgrid.records.foreign_runs import is_elsewhere
+from gemmgrid.records.statistics import by_round, interval, mean
 from gemmgrid.report import statistics
 from gemmgrid.report.read import evidence, foreign_runs, slurm
 from gemmgrid.report.read.evidence import Evidence
@@ -223,10 +224,10 @@ def _measured(row: Row, cell: Cell, timed: list[Timed]) -> list[str]:
     rounds = [invocation.integer("round") for invocation, _ in timed]
     samples = [times for _, times in timed]
     row.rounds = len(set(rounds))
-    row.times_s = statistics.by_round(list(map(statistics.median, samples)), rounds)
-    time_s, work = statistics.mean(row.times_s), cell.flops / 1e9
+    row.times_s = by_round(list(map(statistics.median, samples)), rounds)
+    time_s, work = mean(row.times_s), cell.flops / 1e9
     row.values |= {"time_s": time_s, "gflops": work / time_s}
-    limits = statistics.interval(row.times_s)
+    limits = interval(row.times_s)
     if limits and limits.low > 0:
         row.values["gflops_low"] = work / limits.high
         row.values["gflops_high"] = work / limits.low
