@@ -5,11 +5,14 @@ The CPU ones are also read live in the mapping tests; the GPU ones are texts fro
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+
+import pytest
 
 from gemmgrid.measure.dispatch.library_logs import (
     cpu_libraries,
@@ -17,7 +20,7 @@ from gemmgrid.measure.dispatch.library_logs import (
     switch_on,
     xla_program,
 )
-from tests.measure.interpreters import variables
+from tests.measure.interpreters import run, variables
 
 MKL = """\
 MKL_VERBOSE oneMKL 2024.0 Update 2 Product build 20240605 for Intel(R) 64 architecture, lp64
@@ -150,7 +153,7 @@ def test_log_files_are_read_from_where_they_stood(tmp_path: Path) -> None:
     assert [call.routine for call in gpu_libraries.read_logs(tmp_path, before)] == [
         "cublasLtMatmul"
     ]
-    assert len(gpu_libraries.read_logs(tmp_path)) == 2
+    assert len(gpu_libraries.read_logs(tmp_path, {})) == 2
 
 
 def test_kernels_of_the_device_are_ranked_by_their_time() -> None:
@@ -216,3 +219,54 @@ print("afterwards", sorted(output.text.splitlines()))
         "before",
         "afterwards ['from C', 'from Python', 'from the system']",
     ]
+
+
+WATCHED_ON_CUDA = """
+import json, sys, types
+from pathlib import Path
+from gemmgrid.measure.dispatch.evidence import observe
+from gemmgrid.measure.dispatch.hidden_work import Asked
+library, folder, said = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+
+
+class Profiler:  # a test double of torch.profiler.profile: no kernels
+    def __init__(self, activities):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        pass
+
+    def events(self):
+        return []
+
+
+torch = types.ModuleType("torch")
+torch.profiler = types.ModuleType("torch.profiler")
+torch.profiler.profile = Profiler
+torch.profiler.ProfilerActivity = types.SimpleNamespace(CPU=0, CUDA=1)
+torch.cuda = types.SimpleNamespace(synchronize=lambda: None)
+sys.modules.update({"torch": torch, "torch.profiler": torch.profiler})
+
+
+def run():
+    with (folder / "cublas.log").open("a") as log:
+        log.write(said)
+
+
+record = observe(run, Asked("float32", "gemm", library=library), device="cuda", folder=folder)
+print(json.dumps([folder.joinpath("cublas.log").read_text().count("function"), record["routines"]]))
+"""
+
+
+@pytest.mark.parametrize(("library", "runs"), [("torch", 3), ("jax", 2)])
+def test_logged_calls_are_those_of_one_run(tmp_path: Path, library: str, runs: int) -> None:
+    """A product is run under the tracers and the profiler; the log holds all of these runs."""
+    logged, routines = json.loads(
+        run("numpy-openblas", "-c", WATCHED_ON_CUDA, library, str(tmp_path), CUBLAS)
+    )
+    calls = CUBLAS.count("function")
+    assert logged == runs * calls
+    assert [(one["evidence"], one["count"]) for one in routines] == [("logged", 1)]

@@ -202,6 +202,32 @@ def test_only_one_tracer_at_a_time() -> None:
     assert counts == [1]
 
 
+def test_nothing_is_read_or_switched_without_the_lock() -> None:
+    """A test double of a lock that another tracer gives back right after it refused us."""
+    answer = ask("""
+        from gemmgrid.measure.dispatch.trace import patch
+        class Lock:
+            def acquire(self, blocking):
+                return False
+            def locked(self):
+                return False
+            def release(self):
+                raise AssertionError("given back by one who never had it")
+        trace = RoutineTrace()
+        patch._patched = Lock()
+        before, refused = held([trace]), []
+        for attempt in (PatchSet(trace.switches).on, RoutineTrace, find_tables):
+            try:
+                attempt()
+            except TracerBusyError as error:
+                refused.append(str(error))
+        print(json.dumps([refused, held([trace]) == before]))
+    """)
+    refused, same = answer
+    assert len(refused) == 3
+    assert same
+
+
 def test_a_library_that_is_gone_is_left_alone(tmp_path: Path) -> None:
     """An object unloaded between looking and patching: its addresses may be anything by then."""
     answer = ask(

@@ -6,8 +6,10 @@ import random
 
 import pytest
 
+from gemmgrid.measure.machine.identify import gpu_facts
 from gemmgrid.measure.supervise import assemble
 from gemmgrid.records.cell import Cell
+from gemmgrid.records.context import digest
 from gemmgrid.records.run import FLAGS, STATUSES
 
 CELL = Cell("gemm", "float32", (512, 512, 512), 1)
@@ -109,3 +111,15 @@ def test_what_no_device_can_do_is_implausible(monkeypatch):
     slow = concluded(*(invocation(index, [400_000_000] * 30) for index in range(5)))
     assert slow["status"] == "ok"
     assert "slow-path" in slow["flags"]
+
+
+def test_a_run_is_judged_by_the_gpu_it_used():
+    """4 ms a call of 8192³ is 275 TFLOP/s: more than an L4 can do, and less than an H200."""
+    small, large = {"name": "NVIDIA L4"}, {"name": "NVIDIA H200"}
+    cell = Cell("gemm", "float32", (8192, 8192, 8192), 1)
+    for used, status in ((large, "ok"), (small, "implausible")):
+        document = run(*(invocation(index, [8_000_000] * 30) for index in range(5)))
+        kind = digest(gpu_facts(used))
+        document |= {"cell": cell.to_json(), "device": "cuda", "gpu": {"id": kind}}
+        assemble.conclude(document, {"cpu": {}, "gpus": [small, large]})
+        assert document["status"] == status

@@ -22,7 +22,7 @@ from typing import Any
 from gemmgrid.measure.machine.this_machine import MACHINE_FILE, ThisMachine, UnreadableError
 from gemmgrid.measure.node import lost, node_match, recovery, slurm
 from gemmgrid.measure.supervise import request as requests
-from gemmgrid.measure.supervise.lock import measuring
+from gemmgrid.measure.supervise.lock import LockError, measuring
 from gemmgrid.measure.supervise.progress import Progress, outcome_line, passing_over
 from gemmgrid.measure.supervise.rounds import gather
 from gemmgrid.measure.supervise.supervisor import measure_cell
@@ -58,6 +58,9 @@ def main(words: list[str] | None = None) -> int:
             )
     except Interrupted as interruption:
         return interruption.exit_code
+    except LockError as error:
+        print(f"gemmgrid: {error}", file=sys.stderr)
+        return 1
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
             raise

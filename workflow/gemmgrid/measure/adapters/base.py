@@ -47,8 +47,11 @@ class DeviceTimer(Protocol):
     def start(self) -> None:
         """Mark the start in the device's queue."""
 
-    def stop(self) -> int | None:
-        """Mark the end, wait for it, and give the nanoseconds between; None where it cannot."""
+    def stop(self) -> None:
+        """Mark the end in the device's queue, behind the last call and before the fence."""
+
+    def read(self) -> int | None:
+        """Wait for the end, and give the nanoseconds between; None where it cannot."""
 
 
 @dataclass

@@ -234,8 +234,10 @@ class CudaTimer:
     def start(self) -> None:
         self._start.record()
 
-    def stop(self) -> int:
+    def stop(self) -> None:
         self._stop.record()
+
+    def read(self) -> int:
         self._stop.synchronize()
         return round(self._start.elapsed_time(self._stop) * 1e6)  # milliseconds to nanoseconds
 

@@ -85,6 +85,8 @@ class Watcher:
         self._tables: list[TableTrace] = []
         self._sampler: Sampler | None = None
         self._call_started: float | None = None
+        self._logs_before: dict[str, int] = {}
+        """Bytes of the device's logs before the last run."""
         self._looking = threading.Lock()
         """Held while the tracers are read or taken down: neither may happen during the other."""
         self._ended = threading.Event()
@@ -152,6 +154,8 @@ class Watcher:
             return None
 
     def _timed_run(self) -> float:
+        """One run of the product: its seconds. The logs hold this run alone from here on."""
+        self._logs_before = gpu_libraries.log_sizes(self._folder) if self._folder else {}
         self._call_started = time.perf_counter()
         self._run()
         with self._looking:
@@ -175,12 +179,9 @@ class Watcher:
             self._seen.program = xla_program.read_programs(self._folder)
         elif self._library != "jax":
             try:
-                self._seen.logged = cpu_libraries.logged(self._logged_run)
+                self._seen.logged = cpu_libraries.logged(self._timed_run)
             except OSError as error:
                 self._seen.problems["log"] = f"output could not be captured: {error}"
-
-    def _logged_run(self) -> None:
-        self._timed_run()
 
     def _sampled(self) -> None:
         """Sampling, where no kernel is known yet and the last run gave too few samples."""
@@ -226,10 +227,10 @@ class Watcher:
             import torch
 
             self._seen.device_kernels = gpu_libraries.profile_torch(
-                self._run, torch.cuda.synchronize
+                self._timed_run, torch.cuda.synchronize
             )
         if self._device == "cuda" and self._folder:
-            self._seen.logged = gpu_libraries.read_logs(self._folder)
+            self._seen.logged = gpu_libraries.read_logs(self._folder, self._logs_before)
         if self._device == "mps":
             with cpu_libraries.captured(2) as output:
                 self._run()

@@ -20,6 +20,11 @@ class Blas:
     name: ClassVar[str] = ""
     mark: ClassVar[str] = ""
     """A function that only this family has."""
+    getter: ClassVar[str] = ""
+    setter: ClassVar[str] = ""
+    """Functions that tell and set its number of threads, if it has such."""
+    count: ClassVar[Any] = ctypes.c_int
+    """The C type of that number."""
 
     file: str
     handle: ctypes.CDLL
@@ -49,11 +54,14 @@ class Blas:
 
     def threads(self) -> int | None:
         """Threads that it would use now."""
-        return None
+        return self.ask(self.getter, self.count) if self.getter else None
 
     def set_threads(self, threads: int) -> bool:
         """Ask for that many threads; False where the library has no function for it."""
-        return False
+        function = self.function(self.setter, None, self.count) if self.setter else None
+        if function:
+            function(threads)
+        return function is not None
 
     def to_json(self) -> dict[str, Any]:
         """Everything above; what stays null has its reason under "unknown"."""
@@ -85,13 +93,6 @@ class Blas:
         function = self.function(name, restype)
         value = function() if function else None
         return value.decode(errors="replace") if isinstance(value, bytes) else value
-
-    def tell(self, name: str, value: int) -> bool:
-        """Call a setter that takes one int; False if it is missing."""
-        function = self.function(name, None, ctypes.c_int)
-        if function:
-            function(value)
-        return function is not None
 
 
 def affixes(file: str, handle: ctypes.CDLL, name: str) -> tuple[str, str] | None:

@@ -15,7 +15,7 @@ from gemmgrid.measure.host import gpu, job
 from gemmgrid.measure.machine import context
 from gemmgrid.measure.peaks import gpu_peaks, peaks
 from gemmgrid.records.context import digest, known
-from gemmgrid.records.history import PASSING, create_atomically, write_atomically
+from gemmgrid.records.files import PASSING, create_atomically, write_atomically
 from gemmgrid.system import macos
 
 MACHINE_FILE = "machine.json"

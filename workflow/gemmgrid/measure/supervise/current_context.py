@@ -52,7 +52,8 @@ def look(request: Mapping[str, Any]) -> dict[str, Any]:
     for name, wanted in request["backends"].items():
         device = wanted["device"]
         if device != "cpu" and device not in answer["devices"]:
-            there = ThisMachine(device)
+            env = measured_environment(1, device, wanted["variables"]).env
+            there = ThisMachine(device, env)
             found = there.context["device"] or {}
             answer["devices"][device] = found | ({"id": there.gpu["id"]} if there.gpu else {})
         answer["backends"][name] = _backend(wanted)

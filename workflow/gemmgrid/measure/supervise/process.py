@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 TAIL_BYTES = 4000
 """What is kept of a process's output: the end."""
@@ -26,17 +26,40 @@ FIRST_LOOK, LAST_LOOK = 0.02, 0.25
 class Outcome:
     """How a process ended."""
 
-    exit_code: int | None
-    signal: str | None
-    timed_out: bool
-    over_memory: bool
-    seconds: float
-    stdout_tail: str
-    stderr_tail: str
+    exit_code: int | None = None
+    signal: str | None = None
+    timed_out: bool = False
+    over_memory: bool = False
+    seconds: float = 0.0
+    stdout_tail: str = ""
+    stderr_tail: str = ""
 
     @property
     def clean(self) -> bool:
         return self.exit_code == 0
+
+    def failure(self, stage: str) -> dict[str, Any]:
+        """The `failure` part of a run."""
+        kept = {"exit_code": self.exit_code, "signal": self.signal}
+        return {"stage": stage, **kept, "stderr_tail": self.stderr_tail}
+
+    def died(self, stage: str, oom_killed: bool, memory: int | None) -> tuple[str, str]:
+        """Status and reason of a process that ended without a document.
+
+        oom_killed   whether the kernel killed for memory meanwhile; `memory` is what it might take
+        """
+        if self.timed_out:
+            return "timeout", f"no answer after {self.seconds:.0f} s (stage: {stage})"
+        if self.over_memory:
+            allowed = f"{(memory or 0) / 1e9:.1f} GB (budget.memory_fraction; stage: {stage})"
+            return "oom", f"outgrew {allowed}"
+        if self.signal == "SIGKILL" and oom_killed:
+            return "oom", f"killed by the kernel for memory (stage: {stage})"
+        if self.signal:
+            return "crashed", f"ended by {self.signal} (stage: {stage})"
+        last = self.stderr_tail.splitlines()[-1:] or ["no message"]
+        status = "env-failed" if stage == "start" else "crashed"
+        return status, f"exit code {self.exit_code} (stage: {stage}): {last[0][:300]}"
 
 
 def run(

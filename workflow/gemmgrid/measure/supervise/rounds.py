@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmgrid.measure.machine.this_machine import ThisMachine
-from gemmgrid.measure.supervise.assemble import conclude
-
-SHORTNESS = {"one-round", "few-invocations"}
-"""Flags of a part that the whole need not have; `conclude` decides anew."""
+from gemmgrid.measure.supervise.assemble import DOUBTS, conclude
 
 
 def gather(parts: list[Path]) -> dict[str, Any]:
@@ -22,7 +19,7 @@ def gather(parts: list[Path]) -> dict[str, Any]:
     runs = [json.loads(path.read_text()) for path in parts]
     run: dict[str, Any] = dict(runs[0])
     run["invocations"] = [one for part in runs for one in part["invocations"]]
-    run["flags"] = sorted({flag for part in runs for flag in part["flags"]} - SHORTNESS)
+    run["flags"] = sorted({flag for part in runs for flag in part["flags"]} - DOUBTS)
     run["conditions"] = {
         "before": runs[0]["conditions"]["before"],
         "after": runs[-1]["conditions"]["after"],

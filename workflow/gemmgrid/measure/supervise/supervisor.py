@@ -20,6 +20,7 @@ from gemmgrid.measure.machine.this_machine import ThisMachine
 from gemmgrid.measure.supervise import feasible, process, software
 from gemmgrid.measure.supervise.assemble import conclude
 from gemmgrid.measure.supervise.environment import measured_environment
+from gemmgrid.measure.supervise.process import Outcome
 from gemmgrid.measure.supervise.request import Request
 from gemmgrid.records.context import digest, known
 from gemmgrid.records.run import SCHEMA_VERSION, new_id, now
@@ -119,7 +120,7 @@ class _Supervisor:
         if problem:
             run["status"], run["reason"] = problem
             if request.environment.log_tail:
-                run["failure"] = _failure("start", stderr_tail=request.environment.log_tail)
+                run["failure"] = Outcome(stderr_tail=request.environment.log_tail).failure("start")
         else:
             run["conditions"]["before"] = before = self._conditions()
             with tempfile.TemporaryDirectory(prefix="gemmgrid-") as folder:
@@ -181,12 +182,6 @@ class _Supervisor:
         self, folder: Path, index: int, round_number: int, soft_s: float, deadline_s: float
     ) -> tuple[dict[str, Any], float]:
         """One process: its document, completed with how it ended; and the seconds it took."""
-        inside = folder / f"{index}"
-        inside.mkdir()
-        result = inside / "result.json"
-        job = self._job(index, round_number, soft_s)
-        (inside / "job.json").write_text(json.dumps(job))
-        command = self._python("gemmgrid.measure.invocation", inside / "job.json", result)
         available = cgroup.available_bytes()
         memory = None if available is None else int(self.settings["memory_fraction"] * available)
         kills = cgroup.oom_kills()
@@ -198,30 +193,24 @@ class _Supervisor:
             **{"status": "env-failed", "reason": None, "flags": [], "stage": "start"},
             **{"failure": None, "unknown": {}},
         }
+        module, job = "gemmgrid.measure.invocation", self._job(index, round_number, soft_s)
         try:
-            outcome = process.run(
-                command, self.env, inside, deadline_s + GRACE_S, memory, self._look
+            outcome, told = self._run(
+                folder / f"{index}", module, job, deadline_s + GRACE_S, memory
             )
         except OSError as error:
-            return invocation | {"reason": str(error), "failure": _failure("start")}, 0.0
+            return invocation | {"reason": str(error), "failure": Outcome().failure("start")}, 0.0
         after = self._conditions(before)
-        told = _read_json(result)
         if told is None:
             with suppress(OSError):
-                stage = result.with_suffix(".stage").read_text(encoding="ascii").strip()
+                stage = (folder / f"{index}/result.stage").read_text(encoding="ascii").strip()
                 invocation["stage"] = stage or "start"
             killed = (cgroup.oom_kills() or 0) > (kills or 0)
-            status, reason = _died(outcome, invocation["stage"], killed, memory)
-            invocation |= {"status": status, "reason": reason}
-        else:
-            invocation = told
+            status, reason = outcome.died(invocation["stage"], killed, memory)
+            told = invocation | {"status": status, "reason": reason}
+        invocation = told
         if invocation["status"] != "ok":
-            invocation["failure"] = _failure(
-                invocation["stage"],
-                outcome.exit_code,
-                outcome.signal,
-                outcome.stderr_tail,
-            )
+            invocation["failure"] = outcome.failure(invocation["stage"])
         invocation["conditions"] = {"before": before, "after": after}
         invocation["flags"] = [
             *invocation.get("flags", []),
@@ -235,6 +224,17 @@ class _Supervisor:
             invocation["stdout_tail"] = outcome.stdout_tail
         self.document["environment"]["python"] = invocation.get("identity", {}).get("python")
         return invocation, outcome.seconds
+
+    def _run(
+        self, folder: Path, module: str, job: dict[str, Any], deadline_s: float, memory: int | None
+    ) -> tuple[Outcome, dict[str, Any] | None]:
+        """How one of our modules ended in the backend's environment, and the document it left."""
+        folder.mkdir()
+        given, result = folder / "job.json", folder / "result.json"
+        given.write_text(json.dumps(job), encoding="utf-8")
+        command = [self.request.environment.python, "-s", "-m", module, str(given), str(result)]
+        outcome = process.run(command, self.env, folder, deadline_s, memory, self._look)
+        return outcome, _read_json(result)
 
     def _look(self) -> None:
         self.look()
@@ -254,65 +254,24 @@ class _Supervisor:
             **{key: spec[key] for key in ("backend", "adapter", "device", "blas", "options")},
         }
 
-    def _python(self, module: str, *arguments: Path) -> list[str]:
-        return [self.request.environment.python, "-s", "-m", module, *map(str, arguments)]
-
     def _succeeded(self) -> bool:
         invocations = self.document["invocations"]
         return bool(invocations) and all(one["status"] == "ok" for one in invocations)
 
     def _evidence(self, folder: Path) -> dict[str, Any]:
         """What really ran, from a process of its own; its failure leaves the timing as it is."""
-        inside = folder / "evidence"
-        inside.mkdir()
-        (inside / "job.json").write_text(json.dumps(self._job(0, 1, EVIDENCE_S)))
-        result = inside / "evidence.json"
-        command = self._python("gemmgrid.measure.dispatch", inside / "job.json", result)
-        start = time.monotonic()
+        start, job = time.monotonic(), self._job(0, 1, EVIDENCE_S)
         try:
-            outcome = process.run(command, self.env, inside, EVIDENCE_S, None, self.look)
+            outcome, told = self._run(
+                folder / "evidence", "gemmgrid.measure.dispatch", job, EVIDENCE_S, None
+            )
         except OSError as error:
             return {"status": "failed", "reason": str(error), "cost_s": 0.0}
-        evidence = _read_json(result) or {}
+        evidence = told or {}
         if not outcome.clean:
-            status, reason = _died(outcome, "evidence", False, None)
+            status, reason = outcome.died("evidence", False, None)
             evidence |= {"status": "failed", "reason": f"{status}: {reason}"}
-        evidence["cost_s"] = time.monotonic() - start
-        return evidence
-
-
-def _died(
-    outcome: process.Outcome, stage: str, oom_killed: bool, memory: int | None
-) -> tuple[str, str]:
-    """Status and reason of a process that ended without a document."""
-    if outcome.timed_out:
-        return "timeout", f"no answer after {outcome.seconds:.0f} s (stage: {stage})"
-    if outcome.over_memory:
-        return (
-            "oom",
-            f"outgrew {(memory or 0) / 1e9:.1f} GB (budget.memory_fraction; stage: {stage})",
-        )
-    if outcome.signal == "SIGKILL" and oom_killed:
-        return "oom", f"killed by the kernel for memory (stage: {stage})"
-    if outcome.signal:
-        return "crashed", f"ended by {outcome.signal} (stage: {stage})"
-    last = outcome.stderr_tail.splitlines()[-1:] or ["no message"]
-    status = "env-failed" if stage == "start" else "crashed"
-    return status, f"exit code {outcome.exit_code} (stage: {stage}): {last[0][:300]}"
-
-
-def _failure(
-    stage: str,
-    exit_code: int | None = None,
-    signal: str | None = None,
-    stderr_tail: str | None = None,
-) -> dict[str, Any]:
-    return {
-        "stage": stage,
-        "exit_code": exit_code,
-        "signal": signal,
-        "stderr_tail": stderr_tail or "",
-    }
+        return {**evidence, "cost_s": time.monotonic() - start}
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

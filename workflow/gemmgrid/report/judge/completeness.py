@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from gemmgrid.records.history import write_atomically
+from gemmgrid.records.files import write_atomically
 from gemmgrid.records.text import count, shorten
 from gemmgrid.report.read.collect import collect
 from gemmgrid.report.read.coverage import Coverage, coverage

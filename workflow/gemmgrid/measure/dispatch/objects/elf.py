@@ -8,10 +8,8 @@ Format: System V ABI, gABI chapter 5, and its x86-64 and AArch64 supplements.
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 import platform
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +22,7 @@ from gemmgrid.measure.libraries.memory_map import EXECUTE, MemoryMap, Region
 
 PT_LOAD, PT_DYNAMIC = 1, 2
 PF_X = 1
+ET_DYN = 3
 DT_NULL, DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ = 0, 2, 5, 6, 7, 8
 DT_STRSZ, DT_PLTREL, DT_JMPREL, DT_RELACOUNT = 10, 20, 23, 0x6FFFFFF9
 
@@ -134,31 +133,22 @@ def mapped_objects() -> list[LoadedObject]:
     found = []
     for file, regions in files.items():
         spans = tuple((r.start, r.end, bool(r.protection & EXECUTE)) for r in regions)
-        base = _base(file, {r.offset: r.start for r in regions if r.protection & EXECUTE})
+        base = _base(file, regions[0])
         if base is not None:
             found.append(LoadedObject(file, base, 0, spans))
     return found
 
 
-def _base(path: str, starts: dict[int, int]) -> int | None:
-    """Where a file's address 0 lies, from the start of its code by offset in the file."""
+def _base(file: str, first: Region) -> int | None:
+    """Where the file's address 0 lies: at its first byte, or for a program of fixed place at 0."""
     try:
-        with Path(path).open("rb") as file:
-            head = file.read(64)
-            if head[:5] != b"\x7fELF\x02":
-                return None
-            (offset,) = struct.unpack_from("<Q", head, 32)
-            size, count = struct.unpack_from("<HH", head, 54)
-            file.seek(offset)
-            table = file.read(size * count)
-    except (OSError, struct.error):
+        with Path(file).open("rb") as opened:
+            head = opened.read(18)
+    except OSError:
         return None
-    page = mmap.PAGESIZE
-    for header in (_ProgramHeader.from_buffer_copy(table, size * i) for i in range(count)):
-        start = starts.get(header.offset // page * page)
-        if header.type == PT_LOAD and header.flags & PF_X and start is not None:
-            return int(start - header.vaddr // page * page)
-    return None
+    if head[:5] != b"\x7fELF\x02" or first.offset:
+        return None
+    return first.start if head[16] == ET_DYN else 0
 
 
 def _iterate() -> tuple[list[LoadedObject], int]:

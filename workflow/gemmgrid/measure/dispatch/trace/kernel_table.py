@@ -20,7 +20,7 @@ from gemmgrid.measure.dispatch.objects.elf import LoadedObject, loaded_objects
 from gemmgrid.measure.dispatch.objects.refusals import NoSymbolsError, require_platform
 from gemmgrid.measure.dispatch.objects.symbols import SymbolTable, symbol_table
 from gemmgrid.measure.dispatch.objects.words import read_word
-from gemmgrid.measure.dispatch.trace.patch import Switch, require_idle
+from gemmgrid.measure.dispatch.trace.patch import Switch, idle
 from gemmgrid.measure.dispatch.trace.stubs import Wanted, stub_memory
 from gemmgrid.measure.libraries.blas import Blas
 from gemmgrid.measure.libraries.families import OpenBlas
@@ -48,12 +48,12 @@ class TableTrace:
 
     def __init__(self, library: LoadedObject, blas: Blas) -> None:
         require_platform()
-        require_idle()
         self.library = library
         table = symbol_table(self.library.path)
         self.table_name, start, size = _live_table(self.library, table, blas)
         self.core = blas.core() or self.table_name.removeprefix("gotoblas_")
-        named = _table_functions(self.library, table, start, size)
+        with idle():
+            named = _table_functions(self.library, table, start, size)
         self._memory = stub_memory()
         keys = {address: ("kernel", target) for address, (target, _) in named.items()}
         stubs = self._memory.get(Wanted(keys[a], target) for a, (target, _) in named.items())

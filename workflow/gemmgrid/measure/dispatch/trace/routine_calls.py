@@ -28,14 +28,15 @@ from gemmgrid.measure.dispatch.objects.elf import (
 )
 from gemmgrid.measure.dispatch.objects.refusals import require_platform
 from gemmgrid.measure.dispatch.objects.words import read_word
-from gemmgrid.measure.dispatch.trace.patch import Switch, require_idle
+from gemmgrid.measure.dispatch.trace.patch import Switch, idle
 from gemmgrid.measure.dispatch.trace.signatures import Routine, parse, watched
 from gemmgrid.measure.dispatch.trace.stubs import Wanted, address_of, stub_memory
 from gemmgrid.measure.libraries.linker import lookup
 from gemmgrid.measure.libraries.names import is_blas_file
 
 CTYPES_CALLER = "ctypes"
-_CTYPES_FUNCTION: type = ctypes._CFuncPtr  # type: ignore[attr-defined]
+_CTYPES_FUNCTION = ctypes.CFUNCTYPE(None).__mro__[1]
+"""What all functions of ctypes are instances of."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,9 @@ class RoutineTrace:
 
     def __init__(self) -> None:
         require_platform()
-        require_idle()
-        objects = loaded_objects()
-        self.slots = _library_slots(objects) + _ctypes_slots(objects)
+        with idle():
+            objects = loaded_objects()
+            self.slots = _library_slots(objects) + _ctypes_slots(objects)
         keys = [(s.caller, s.routine.symbol, s.target) for s in self.slots]
         self._memory = stub_memory()
         stubs = self._memory.get(
