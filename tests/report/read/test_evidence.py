@@ -64,10 +64,8 @@ def test_hidden_work_is_kept() -> None:
 
 
 @pytest.mark.parametrize("nonsense", ["yes", 7, [1], {"routines": 3}, {"routines": [None]}])
-def test_nonsense_is_noted_and_harmless(nonsense: Any) -> None:
-    fields = Fields({"evidence": nonsense})
-    assert evidence.read(fields).routine[0] is None
-    assert fields.problems
+def test_nonsense_is_harmless(nonsense: Any) -> None:
+    assert evidence.read(Fields({"evidence": nonsense})).routine[0] is None
 
 
 @pytest.mark.parametrize(

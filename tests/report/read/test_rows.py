@@ -9,6 +9,7 @@ import pytest
 
 from gemmgrid.records.cell import Cell, Options
 from gemmgrid.records.run import STATUSES
+from gemmgrid.report.read.collect import collect
 from gemmgrid.report.read.rows import RATES, Row, UnusableRunError, from_run
 from gemmgrid.report.read.scan import CellFile
 from tests.report import synthetic
@@ -178,18 +179,27 @@ def test_a_renamed_machine_is_its_folder() -> None:
 def test_ok_without_samples_is_refused() -> None:
     document = synthetic.run(CELL)
     for invocation in document["invocations"]:
-        invocation["samples"]["elapsed_ns"] = [0]
+        invocation["samples"]["elapsed_ns"] = []
     with pytest.raises(UnusableRunError, match="no invocation holds samples"):
         row_of(document)
 
 
-def test_strings_where_numbers_belong_are_unknown_and_noted() -> None:
+def test_samples_that_took_no_time_are_refused() -> None:
+    document = synthetic.run(CELL)
+    document["invocations"][2]["samples"]["elapsed_ns"][1] = 0
+    with pytest.raises(UnusableRunError, match="a sample took no time"):
+        row_of(document)
+
+
+def test_strings_where_numbers_belong_are_unknown_and_noted(tmp_path: Path) -> None:
     document = synthetic.run(CELL, library="OpenBLAS", tool=None, order="first")
     document["invocations"][0]["verify"] = "fine"
-    row = row_of(document)
-    assert row["library"] is None
-    assert row["order"] is None
+    synthetic.write_run(tmp_path, document)
+    found = collect(tmp_path)
+    (row,) = found.cells
+    assert (row["library"], row["order"]) == (None, None)
     assert row["gflops"] is not None
-    assert any("library is 'OpenBLAS', not an object" in text for text in row.problems)
-    assert any("order is 'first'" in text for text in row.problems)
-    assert any("invocations.0.verify" in text for text in row.problems)
+    told = " ".join(one.problem for one in found.problems)
+    assert "library is 'OpenBLAS', not an object" in told
+    assert "order is 'first'" in told
+    assert "invocations.0.verify" in told

@@ -87,15 +87,10 @@ def _history(collection: Collection, file: CellFile) -> list[Row]:
         return rows
     for number, run in enumerate(runs, start=1):
         try:
-            row = from_run(run, file, machine)
+            rows.append(from_run(run, file, machine))
         except Exception as error:
             problem = f"run {number} of {len(runs)} set aside: {_told(error)}"
             collection.problems.append(Problem(name, None, problem))
-        else:
-            rows.append(row)
-            for text in row.problems:
-                told = f"run {number} of {len(runs)}: {text}; read as unknown"
-                collection.problems.append(Problem(name, None, told))
     return rows
 
 

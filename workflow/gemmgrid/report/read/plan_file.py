@@ -113,7 +113,6 @@ def _read_header(plan: PlanView, document: Any) -> None:
     plan.study, plan.machine = fields.text("study"), fields.text("machine")
     plan.deploy, plan.created_at = fields.text("deploy"), fields.text("created_at")
     plan.configfiles, plan.machines = fields.texts("configfiles"), fields.texts("machines")
-    plan.problems += [(1, problem) for problem in fields.problems]
 
 
 def _planned(document: Any) -> Planned:

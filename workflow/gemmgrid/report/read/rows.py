@@ -73,7 +73,6 @@ class Row:
     deploy: str | None = None
     slurm: Slurm | None = None
     differences: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
     more_rounds: str | None = None
 
     @property
@@ -189,7 +188,6 @@ def from_run(
     tail = fields.mapping("failure").get("stderr_tail")
     row.stderr = clean_lines(tail) if isinstance(tail, str) and tail.strip() else None
     row.context = context.of_run(run)
-    row.problems = fields.problems
     return row
 
 
@@ -211,7 +209,9 @@ def _timed(invocations: Sequence[Fields]) -> list[Timed]:
     """The good invocations with their samples as seconds per call, in the order taken."""
     timed = []
     for invocation in invocations:
-        elapsed = invocation.numbers("samples.elapsed_ns")
+        elapsed = invocation.sequence("samples.elapsed_ns")
+        if elapsed and min(elapsed) <= 0:
+            raise UnusableRunError("a sample took no time")
         inner = invocation.integer("inner") or 1
         if elapsed and invocation.text("status") in (None, "ok"):
             timed.append((invocation, np.asarray(elapsed, dtype=np.float64) / (inner * 1e9)))
