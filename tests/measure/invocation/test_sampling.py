@@ -238,9 +238,13 @@ def test_the_device_clock_stops_before_the_host_waits():
         order.clear()
         call = Call(
             statement="work(x)",
-            names={"work": lambda x: order.append("work"), "x": 0},
+            names={
+                "work": lambda x: order.append("work"),
+                "wait": lambda: order.append("fence"),
+                "x": 0,
+            },
             result=lambda names: None,
-            fence=lambda: order.append("fence"),
+            fence="wait()",
             device_timer=Timer,
             sets=sets,
         )

@@ -11,23 +11,19 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from gemmgrid.records import history
 from gemmgrid.records.foreign_runs import is_elsewhere, latest_own
 from gemmgrid.records.names import name_problem
-from gemmgrid.records.run import NotARunError, migrate
+from gemmgrid.records.run import NotARunError, migrate, problems_of
 from gemmgrid.report.bundles import layout
 from gemmgrid.report.bundles.layout import BundleError
 from gemmgrid.report.read.fields import clean
 
 LOCK = Path(".snakemake/gemmgrid.lock")
 """What a running workflow holds in its folder."""
-SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
 SHOWN = 5
 UNREADABLE = (
     *(zipfile.BadZipFile, zlib.error, EOFError, OSError),
@@ -204,10 +200,7 @@ def _check_history(path: str, content: bytes) -> list[tuple[dict[str, Any], byte
             run = migrate(document)
         except NotARunError as error:
             raise BundleError(f"{where}: {clean(str(error))}") from None
-        problems = [
-            f"{'.'.join(map(str, error.absolute_path)) or 'the run'}: {error.message}"
-            for error in _schema().iter_errors(run)
-        ]
+        problems = problems_of(document)
         if run["backend"] != backend:
             problems.append(f"a run of backend {run['backend']!r}")
         if f"{run['cell'].get('name')}.jsonl" != name:
@@ -237,14 +230,6 @@ def _json(where: str, content: bytes) -> Any:
         return json.loads(content, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{where} is not JSON: {clean(str(error), 200)}") from None
-
-
-@cache
-def _schema() -> Any:
-    from jsonschema import Draft202012Validator
-
-    with (SCHEMAS / "run.schema.yaml").open(encoding="utf-8") as stream:
-        return Draft202012Validator(yaml.safe_load(stream))
 
 
 def _inside(results: Path, *parts: str) -> Path:
