@@ -19,7 +19,6 @@ GROUND = {"records", "system"}
 WINGS = {*GROUND, "plan", "measure", "report"}
 NUMERIC = {"numpy", "scipy", "torch", "mlx", "jax", "pandas", "pyarrow", "seaborn", "matplotlib"}
 REPORTING = {"numpy", "scipy", "pandas", "pyarrow", "seaborn", "matplotlib", "jinja2", "markupsafe"}
-REPORTING |= {"yaml", "jsonschema"}  # for references and for bundles from elsewhere
 BACKENDS = {"scipy", "torch", "mlx", "jax"}
 WATCHING = {"psutil", "pynvml"}
 """What the supervising side loads when it needs it, and a measured process never."""

@@ -189,7 +189,7 @@ def test_a_folder_that_holds_nothing_else(tmp_path: Path) -> None:
     assert collection.cells == []
     Outline(render(collection))
     tables.write(collection)
-    assert "env-failed  numpy-openblas/" in summary(tmp_path, tmp_path / "x.html")
+    assert "env-failed  numpy-openblas/" in summary(collect(tmp_path), tmp_path / "x.html")
 
 
 def test_the_gate_stays_shut(cluster: Path, tmp_path: Path, capsys: Any) -> None:
@@ -289,7 +289,7 @@ def test_a_machine_outside_slurm_says_so_beside_one_inside(tmp_path: Path) -> No
 
 
 def test_the_summary_is_loud(cluster: Path) -> None:
-    told = summary(cluster, Path("reports/none.html"))
+    told = summary(collect(cluster), Path("reports/none.html"))
     lines = told.splitlines()
     place = "(node mil1, partition short)"
     head = lines.index(f"OTHER MACHINE: runs of 3 cells meant for icelake are of {NAME} {place}:")
@@ -304,7 +304,7 @@ def test_the_summary_is_loud(cluster: Path) -> None:
 def test_the_summary_of_another_study_does_not_repeat_it(tmp_path: Path) -> None:
     synthetic.write_cluster(tmp_path)
     synthetic.write_plan(tmp_path, [("numpy-openblas", CELL, "planned", None)], "milan")
-    assert "OTHER MACHINE" not in summary(tmp_path, Path("reports/none.html"))
+    assert "OTHER MACHINE" not in summary(collect(tmp_path), Path("reports/none.html"))
 
 
 def test_a_study_of_several_machines_names_them(tmp_path: Path, capsys: Any) -> None:
@@ -314,7 +314,7 @@ def test_a_study_of_several_machines_names_them(tmp_path: Path, capsys: Any) -> 
     header["machine"] = "icelake+milan"
     lines += [{**line, "machine": "milan"} for line in lines]
     plan.write_text("".join(json.dumps(line) + "\n" for line in [header, *lines]))
-    told = summary(tmp_path, Path("reports/none.html"))
+    told = summary(collect(tmp_path), Path("reports/none.html"))
     assert re.search(r"^milan/numpy-openblas +gemm.float32.64x64x64.t1 ", told, re.MULTILINE)
     assert fits(told)
     assert main(["gate", "--results", str(tmp_path), "--marker", str(tmp_path / "m")]) == 1
@@ -360,5 +360,5 @@ def test_what_strangers_write_about_it_stays_text(tmp_path: Path) -> None:
     outline = Outline(html)
     assert sum(tag == "script" for tag, _ in outline.tags) == 2
     assert not any(tag in ("img", "iframe", "object") for tag, _ in outline.tags)
-    assert not set("\x1b") & set(summary(tmp_path, tmp_path / "x.html"))
+    assert not set("\x1b") & set(summary(collect(tmp_path), tmp_path / "x.html"))
     tables.write(collection)

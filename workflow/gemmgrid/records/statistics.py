@@ -5,8 +5,8 @@ everywhere: a cell's time, its interval and the ratio of two cells are of one es
 equal times have the ratio 1. Times are handled as logarithms: the interval of a rate is that of
 the time turned round, and no limit can become negative. Intervals are over processes, and over
 rounds where there are several, never over the samples of one process: samples of one process share
-its placement in memory and its clocks, processes of one round share its minutes, and an interval
-from them holds the true value far too seldom. Sources: A. Georges, D. Buytaert, L. Eeckhout,
+its placement in memory and its clocks, processes of one round share its minutes, and intervals
+over them hold the true value far too seldom. Sources: A. Georges, D. Buytaert, L. Eeckhout,
 "Statistically rigorous Java performance evaluation" (OOPSLA 2007); T. Hoefler, R. Belli,
 "Scientific benchmarking of parallel computing systems" (SC 2015).
 """

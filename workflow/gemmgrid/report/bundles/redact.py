@@ -43,19 +43,15 @@ class Redactor:
         environment = run.get("environment")
         prefix = environment.get("prefix") if isinstance(environment, Mapping) else None
         folders = [(prefix, "ENVIRONMENT")] if isinstance(prefix, str) and len(prefix) > 1 else []
-        return {
-            key: value
-            if key in _STRUCTURE
-            else _values(
+        found = dict(run)
+        for key, value in run.items():
+            if key not in _STRUCTURE:
                 # Folders first: a node's name in a path must not keep the path from being known.
-                _texts(
-                    self.jobs.facts(value) if key == "slurm" else value,
-                    lambda text: self.text(text, folders),
-                ),
-                self.jobs.text,
-            )
-            for key, value in run.items()
-        }
+                facts = self.jobs.facts(value) if key == "slurm" else value
+                plain = _texts(facts, lambda text: self.text(text, folders))
+                # A node may be called like a key.
+                found[key] = _texts(plain, self.jobs.text, keys=False)
+        return found
 
     def machine(self, document: Any) -> Any:
         """machine.json, which holds nothing of who and where; only paths are looked for."""
@@ -89,22 +85,15 @@ def _hosts(host: str | None) -> list[tuple[str, str]]:
     return [(name, "HOST"), (name.partition(".")[0], "HOST")] if name else []
 
 
-def _values(value: Any, change: Callable[[str], str]) -> Any:
-    """As `_texts`, with the keys as they are: a node may be called like one."""
+def _texts(value: Any, change: Callable[[str], str], keys: bool = True) -> Any:
+    """The document with every text changed; keys: those of objects, too."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {key: _values(part, change) for key, part in value.items()}
+        return {
+            change(str(key)) if keys else key: _texts(part, change, keys)
+            for key, part in value.items()
+        }
     if isinstance(value, list):
-        return [_values(part, change) for part in value]
-    return value
-
-
-def _texts(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, Mapping):
-        return {change(str(key)): _texts(part, change) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_texts(part, change) for part in value]
+        return [_texts(part, change, keys) for part in value]
     return value

@@ -8,17 +8,19 @@ from pathlib import Path
 
 from gemmgrid.records.files import write_atomically
 from gemmgrid.records.text import count, shorten
-from gemmgrid.report.read.collect import collect
+from gemmgrid.report.read.collect import Collection
 from gemmgrid.report.read.coverage import Coverage, coverage
 from gemmgrid.report.read.plan_file import PLAN_FILE
 
 
-def gate(results: Path, marker: Path) -> int:
+def gate(collection: Collection, marker: Path) -> int:
     """0, with `marker` written, when every planned cell is settled; else 1 and a line a status."""
     marker.unlink(missing_ok=True)
-    collection = collect(results)
     if collection.plan is None:
-        print(f"{results / PLAN_FILE}: no plan, so nothing can be complete", file=sys.stderr)
+        print(
+            f"{collection.results / PLAN_FILE}: no plan, so nothing can be complete",
+            file=sys.stderr,
+        )
         return 1
     for line, problem in collection.plan.problems:
         where = PLAN_FILE.name if line is None else f"{PLAN_FILE.name}, line {line}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from gemmgrid.records.text import count, shorten
-from gemmgrid.report.read.collect import Collection, collect
+from gemmgrid.report.read.collect import Collection
 from gemmgrid.report.read.coverage import Coverage, coverage, groups
 from gemmgrid.report.read.foreign_runs import ForeignRuns
 from gemmgrid.report.read.rows import MISSING, Row, reading_order
@@ -20,9 +20,8 @@ MOST_APART = 8
 _STATUS_COLOURS = {"ok": "green", "missing": "yellow", "excluded": "dim", "unsupported": "dim"}
 
 
-def summary(results: Path, report: Path) -> str:
+def summary(collection: Collection, report: Path) -> str:
     """The whole text, for standard output; a line is at most 100 columns, commands apart."""
-    collection = collect(results)
     found = coverage(collection)
     colour = wants_colour()
     study = collection.plan.study if collection.plan else None
@@ -33,7 +32,7 @@ def summary(results: Path, report: Path) -> str:
     if collection.problems:
         first = collection.problems[0]
         problems = count("problem", len(collection.problems))
-        told = f"{problems} in files under {results}, first: {first.file}"
+        told = f"{problems} in files under {collection.results}, first: {first.file}"
         lines += ["", paint(_fit(told), "yellow", colour)]
         lines += [_fit(f"  {first.problem}")]
     lines += ["", f"report: {report}" if report.exists() else f"report: {report} is not made yet"]
