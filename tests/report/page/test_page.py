@@ -166,6 +166,33 @@ def test_exercise_says_which_size_and_how_a_routine_is_known(html: str) -> None:
     assert "TFLOP/s" in exercise
 
 
+def test_a_cell_whose_latest_run_failed_publishes_no_rate(tmp_path: Path) -> None:
+    """Nothing of the good run before it is counted, drawn or ranked: it is in its column only."""
+    for n in (128, 256, 4096):
+        synthetic.write_run(tmp_path, synthetic.run(synthetic.gemm(n), gflops=777))
+    synthetic.write_run(tmp_path, synthetic.run(synthetic.gemm(4096), status="crashed", reason="x"))
+    html = render(collect(tmp_path))
+    assert '<li class="card" data-kind="ok"><b>2</b> measured' in section(html, "overview")
+    assert "TFLOP/s" in section(html, "exercise")
+    assert "0.77" not in section(html, "exercise")
+    assert "4096" not in section(html, "sweep")
+    packed = data_of(html)
+    rows = [dict(zip(packed["keys"], row, strict=True)) for row in packed["rows"]]
+    (failed,) = [row for row in rows if row["status"] == "crashed"]
+    assert failed["gflops"] is None
+    assert failed["last_good_gflops"] == pytest.approx(777, rel=0.1)
+
+
+def test_wrong_threads_are_not_ranked(tmp_path: Path) -> None:
+    for threads, rate, flags in ((1, 100, []), (2, 5000, ["wrong-threads"])):
+        cell = synthetic.gemm(4096, threads=threads)
+        synthetic.write_run(tmp_path, synthetic.run(cell, gflops=rate, flags=flags))
+    exercise = section(render(collect(tmp_path)), "exercise")
+    assert "1 cell left out, because another number of threads worked" in exercise
+    assert '<td class="number">1</td>' in exercise
+    assert '<td class="number">2</td>' not in exercise
+
+
 def test_expected_is_never_shown_as_seen(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path, synthetic.run(CELL))
     documented = {"status": "ok", "routines": [{"evidence": "documented", "symbol": "dsdot"}]}
