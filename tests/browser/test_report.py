@@ -232,7 +232,7 @@ def test_the_lesson_is_checked_line_by_line(opened: Browser) -> None:
     assert not command.displayed
     opened.find("#lesson details summary").click()
     assert command.displayed
-    assert "snakemake --cores 1 explain --config expr=" in command.text
+    assert "snakemake --cores 1 explain --config 'expr=" in command.text
 
 
 def test_paper_shows_the_light_theme_without_controls(opened: Browser) -> None:
