@@ -270,7 +270,7 @@ ATTACKS: dict[str, tuple[Callable[[Files], None], str]] = {
     "unknown status": (edited(status="splendid"), "status is 'splendid'"),
     "a stranger's key": (edited(evil=1), "evil is no key of a run"),
     "invocation of text": (edited(invocations=["x"]), "not an object"),
-    "NaN": (replaced(b'"import_s":0.1', b'"import_s":NaN'), "NaN is not JSON"),
+    "NaN": (replaced(b'"import_s":0.1', b'"import_s":NaN'), "NaN is no number"),
     "not JSON": (replaced(b'{"schema"', b"{schema"), "is not JSON"),
     "nested deeply": (lambda files: files.update({CELL: b"[" * 100_000}), "is not JSON"),
     "no run": (lambda files: files.update({CELL: b"\n"}), "holds no run"),

@@ -223,11 +223,8 @@ def _check_machine_file(path: str, content: bytes) -> None:
 
 
 def _json(where: str, content: bytes) -> Any:
-    def refuse(text: str) -> Any:
-        raise ValueError(f"{text} is not JSON")
-
     try:
-        return json.loads(content, parse_constant=refuse)
+        return history.loads(content)
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{where} is not JSON: {clean(str(error), 200)}") from None
 
