@@ -1,4 +1,4 @@
-"""Takes out of a record what tells who and where: paths, user names, host names."""
+"""Takes out of a record what tells who and where: paths, names of users, hosts and SLURM's jobs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,29 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.report.bundles.jobs import Jobs
-
 _HOMES = re.compile(r"(?:/home|/Users|/users|/u|/export/home)/[^/\s:;,'\"]+|/root(?=[/\s:;,'\"]|$)")
 _STRUCTURE = frozenset(
     {"schema", "id", "tool", "machine", "backend", "adapter", "device", "cell", "status", "host"}
 )
 """Keys of a run that hold names and facts of hardware: a user called `amd` is not in them."""
 _SHORTEST_NAME = 3
-"""A name of one or two letters is part of too many words to be replaced."""
+"""A name of one or two letters is part of too many words to be replaced wherever it stands."""
+
+WORDS = {
+    "node": "NODE",
+    "job_id": "JOB",
+    "partition": "PARTITION",
+    "account": "ACCOUNT",
+    "cluster": "CLUSTER",
+    "qos": "QOS",
+}
+"""Facts of a run's job that identify, and the words that take their place."""
+
+_BEFORE = {key: rf"{key}s?" for key in WORDS} | {"job_id": r"(?:job|slurm)(?:[ _-]?id)?s?"}
+"""A partition may be called `cpu` and a job 512: in a text such a value is replaced only where the
+word for it stands before."""
+_BETWEEN = r"""[\s=:#'"(_-]{1,3}"""
+_ANY_JOB = re.compile(r"(?i)(slurm[ _-]?job[ _-]?(?:id)?[\s=:#_-]{0,3}|slurm-)\d+")
 
 
 class Redactor:
@@ -68,6 +82,56 @@ class Redactor:
         return text
 
 
+class Jobs:
+    """The jobs whose runs are packed: what they were called, wherever a text says so."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, set[str]] = {key: set() for key in WORDS}
+        self._patterns: list[tuple[re.Pattern[str], str]] = []
+
+    def learn(self, runs: Iterable[Mapping[str, Any]]) -> None:
+        """Take note of these runs' jobs: a text in one run may name the node of another."""
+        for run in runs:
+            facts = run.get("slurm")
+            if not isinstance(facts, Mapping):
+                continue
+            for key, known in self._known.items():
+                value = facts.get(key)
+                for name in _listed(value):
+                    known.add(name)
+                    if key == "node":
+                        known.add(name.partition(".")[0] or name)
+        self._patterns = list(self._compiled())
+
+    def facts(self, slurm: Any) -> Any:
+        """A run's `slurm` with the identifying values replaced; what is unknown stays so."""
+        if not isinstance(slurm, Mapping):
+            return slurm
+        return {
+            key: WORDS[key] if key in WORDS and value is not None else value
+            for key, value in slurm.items()
+        }
+
+    def text(self, text: str) -> str:
+        """One text without the names that were learned."""
+        for pattern, word in self._patterns:
+            text = pattern.sub(word, text)
+        return _ANY_JOB.sub(r"\1JOB", text)
+
+    def _compiled(self) -> Iterable[tuple[re.Pattern[str], str]]:
+        for key, known in self._known.items():
+            if not known:
+                continue
+            # The longest first: `ice1` must not leave `.cluster.org` behind.
+            names = sorted(known, key=lambda name: (-len(name), name))
+            told = rf"(?i)(?<![A-Za-z])({_BEFORE[key]}{_BETWEEN}){_any(names)}(?![A-Za-z0-9_])"
+            yield re.compile(told), rf"\g<1>{WORDS[key]}"
+            alone = [name for name in names if len(name) >= _SHORTEST_NAME]
+            if key == "node" and alone:
+                anywhere = rf"(?i)(?<![A-Za-z0-9_]){_any(alone)}(?![A-Za-z0-9_])"
+                yield re.compile(anywhere), WORDS[key]
+
+
 def identity() -> dict[str, str]:
     """Who and where, for a manifest whose maker asked for it."""
     return {"host": socket.gethostname(), "user": _user()}
@@ -97,3 +161,12 @@ def _texts(value: Any, change: Callable[[str], str], keys: bool = True) -> Any:
     if isinstance(value, list):
         return [_texts(part, change, keys) for part in value]
     return value
+
+
+def _listed(value: Any) -> list[str]:
+    """The names in a fact: a run whose rounds were jobs of their own has `ice1, ice2`."""
+    return [name for name in re.split(r",\s*", value) if name] if isinstance(value, str) else []
+
+
+def _any(names: Iterable[str]) -> str:
+    return f"(?:{'|'.join(map(re.escape, names))})"
