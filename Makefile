@@ -1,18 +1,14 @@
 # make bench · make test · make help. Everything is made inside this folder.
 
-PYTHON ?= python3
-STUDY ?=
-TARGETS ?=
-ARGUMENTS ?=
-CORES ?= 1
-
-# Environments: conda where it is on the PATH, otherwise venvs; `make bench DEPLOY=none` for the
-# Python at hand.
-DEPLOY ?= $(if $(shell command -v conda 2>/dev/null),conda,venv)
-DEPLOYING = $(if $(filter conda,$(DEPLOY)),--use-conda,--config deploy=$(DEPLOY))
-SNAKEMAKE = .venv/bin/snakemake --cores $(CORES) $(if $(STUDY),--configfile config/studies/$(STUDY).yaml)
+# What may be given on make's command line, and nowhere else: an AS, MACHINE or OUT of make's own or
+# of the environment does not count. Programs get the values through the environment as they were
+# typed: neither make nor a shell expands them.
+ASKED := PYTHON STUDY TARGETS ARGUMENTS CORES DEPLOY MACHINES CELLS CONFIG MACHINE OUT IDENTIFY BUNDLE AS
+$(foreach name,$(ASKED),$(if $(findstring command,$(origin $(name))),\
+	$(eval override $(name) := $$(value $(name)))$(eval export $(name)),$(eval $(name) :=)))
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+GEMMGRID = PYTHONPATH="workflow$${PYTHONPATH:+:$$PYTHONPATH}" .venv/bin/python -m gemmgrid
 
 .PHONY: help setup bench slurm slurm-plan report stale bundle unpack doctor test test-blas lint benchmarks clean
 
@@ -35,10 +31,10 @@ help: ## this list
 setup: .venv/ready
 
 .venv/ready: requirements/run.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
-		{ echo "gemmgrid needs Python 3.11 or newer; $(PYTHON) is not. Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@"$${PYTHON:-python3}" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "gemmgrid needs Python 3.11 or newer; $${PYTHON:-python3} is not. Try: make PYTHON=python3.12" >&2; exit 1; }
 	@echo 'setting up .venv (once) …'
-	@$(PYTHON) -m venv .venv
+	@"$${PYTHON:-python3}" -m venv .venv
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' $<)"
 	@.venv/bin/uv pip install --quiet --python .venv/bin/python -r $<
 	@touch $@
@@ -48,47 +44,26 @@ setup: .venv/ready
 	@.venv/bin/uv pip install --quiet --python .venv/bin/python -r $<
 	@touch $@
 
-bench: setup
-	@$(SNAKEMAKE) $(DEPLOYING) $(ARGUMENTS) $(TARGETS)
-	@echo "The report: $(CURDIR)/reports/index.html"
+bench slurm: setup
+	@$(GEMMGRID) make $@
+	@echo "The report: $$PWD/reports/index.html"
 
-# All words for --config together: Snakemake takes the last --config only.
-SENDING = $(strip $(if $(MACHINES),machines=$(MACHINES)) $(if $(CELLS),cells_per_allocation=$(CELLS)) \
-	$(filter-out deploy=venv deploy=conda,deploy=$(DEPLOY)) $(CONFIG))
-THROUGH_SLURM = .venv/bin/snakemake --profile profiles/slurm $(if $(STUDY),--configfile config/studies/$(STUDY).yaml) \
-	$(if $(filter conda,$(DEPLOY)),--use-conda) \
-	$(if $(SENDING),--config $(SENDING))
-
-slurm: setup
-	@$(THROUGH_SLURM) $(ARGUMENTS)
-	@echo "The report: $(CURDIR)/reports/index.html"
-
-slurm-plan: setup
-	@$(THROUGH_SLURM) --dry-run $(ARGUMENTS)
-
-report: setup
-	@$(SNAKEMAKE) --config deploy=$(DEPLOY) $(ARGUMENTS) -- report
-
-stale: setup
-	@.venv/bin/snakemake --cores 1 $@ $(if $(STUDY),--configfile config/studies/$(STUDY).yaml) $(DEPLOYING) $(ARGUMENTS)
-
-BUNDLES = PYTHONPATH=workflow .venv/bin/python -m gemmgrid.report.bundles
+slurm-plan report stale: setup
+	@$(GEMMGRID) make $@
 
 bundle: setup
-	@$(BUNDLES) pack $(if $(MACHINE),--machine '$(MACHINE)') $(if $(OUT),--out '$(OUT)') $(if $(IDENTIFY),--identify)
+	@$(GEMMGRID) bundle $${MACHINE:+"--machine=$$MACHINE"} $${OUT:+"--out=$$OUT"} \
+		$(if $(filter-out 0 no false,$(IDENTIFY)),--identify)
 
 unpack: setup
-	@test -n '$(BUNDLE)' || { echo 'which bundle? make unpack BUNDLE=gemmgrid-….zip' >&2; exit 1; }
-	@$(BUNDLES) unpack '$(BUNDLE)' $(if $(AS),--as '$(AS)')
+	@test -n "$$BUNDLE" || { echo 'which bundle? make unpack BUNDLE=gemmgrid-….zip' >&2; exit 1; }
+	@$(GEMMGRID) unpack $${AS:+"--as=$$AS"} -- "$$BUNDLE"
 
 doctor: setup
-	@PYTHONPATH=workflow .venv/bin/python -m gemmgrid.measure.doctor
+	@$(GEMMGRID) doctor
 
-test: .venv/ready-to-test
-	@.venv/bin/python -m pytest $(ARGUMENTS)
-
-test-blas: .venv/ready-to-test
-	@.venv/bin/python -m pytest -s tests/conda/blas/variants.py $(ARGUMENTS)
+test test-blas: .venv/ready-to-test
+	@$(GEMMGRID) make $@
 
 lint: .venv/ready-to-test
 	.venv/bin/ruff format --check .

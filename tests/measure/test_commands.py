@@ -73,8 +73,7 @@ def folder(tmp_path):
 
 
 def arguments(monkeypatch, *words: object) -> Namespace:
-    monkeypatch.setattr(sys, "argv", ["gemmgrid.measure", *map(str, words)])
-    return command._arguments()
+    return command._arguments([*map(str, words)])
 
 
 def test_a_round_on_a_node_is_kept_under_its_jobs_number(folder):

@@ -154,5 +154,5 @@ def test_a_study_of_several_machines_asks_which_one(tmp_path: Path, capsys: Any)
     synthetic.write_machine(tmp_path, synthetic.Machine("milan"))
     plan = synthetic.write_plan(tmp_path, [])
     plan.write_text(json.dumps({"kind": "plan", "machine": "machine-a+milan"}) + "\n")
-    assert main(["pack", "--results", str(tmp_path), "--out", str(tmp_path / "b.zip")]) == 1
+    assert main(["bundle", "--results", str(tmp_path), "--out", str(tmp_path / "b.zip")]) == 1
     assert "which machine? Found: machine-a, milan" in capsys.readouterr().err

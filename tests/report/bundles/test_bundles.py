@@ -372,12 +372,12 @@ def test_commands(bundle: Path, tmp_path: Path, capsys: Any) -> None:
     assert main(["unpack", str(bundle), "--results", here]) == 0
     assert "3 runs came in: 2 cells new here" in capsys.readouterr().out
     out = str(tmp_path / "again.zip")
-    assert main(["pack", "--results", here, "--out", out]) == 0
+    assert main(["bundle", "--results", here, "--out", out]) == 0
     assert "3 runs in 3 files of machine-a" in capsys.readouterr().out
     assert main(["unpack", str(tmp_path / "nowhere.zip"), "--results", here]) == 1
     assert "is not there" in capsys.readouterr().err
     shutil.copytree(tmp_path / "here" / MACHINE, tmp_path / "here" / "machine-b")
-    assert main(["pack", "--results", here, "--out", out]) == 1
+    assert main(["bundle", "--results", here, "--out", out]) == 1
     assert "which machine?" in capsys.readouterr().err
 
 

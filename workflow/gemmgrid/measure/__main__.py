@@ -37,8 +37,8 @@ class Interrupted(BaseException):
         self.exit_code = exit_code
 
 
-def main() -> int:
-    arguments = _arguments()
+def main(words: list[str] | None = None) -> int:
+    arguments = _arguments(words)
     parent = os.getppid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
@@ -188,8 +188,8 @@ def _environment(arguments: argparse.Namespace) -> requests.Environment:
     return requests.at_hand(arguments.environment, arguments.python, arguments.modules)
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="gemmgrid.measure", description=__doc__)
+def _arguments(words: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="gemmgrid", description=__doc__)
     commands = parser.add_subparsers(dest="what", required=True)
     for name in ("cell", "round"):
         command = commands.add_parser(name)
@@ -221,7 +221,7 @@ def _arguments() -> argparse.Namespace:
     command = commands.add_parser("lost")
     command.add_argument("--study", type=Path, required=True)
     command.add_argument("--cells", type=Path, required=True, help="JSON: see measure.lost")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def _interrupt(number: int, _frame: object) -> None:

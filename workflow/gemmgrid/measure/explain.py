@@ -1,6 +1,6 @@
 """Explain one expression: start its backend's Python with the environment a measurement would get.
 
-`python -m gemmgrid.measure.explain --python PATH --threads N --variables JSON -- ARGUMENTS`
+`gemmgrid explain --python PATH --threads N --variables JSON -- ARGUMENTS`
 becomes `PATH -m gemmgrid.measure.dispatch explain ARGUMENTS --threads N`.
 """
 
@@ -16,14 +16,14 @@ from gemmgrid.measure.supervise.environment import measured_environment
 from gemmgrid.measure.supervise.supervisor import PACKAGE_FOLDER
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="gemmgrid.measure.explain", description=__doc__)
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="gemmgrid explain", description=__doc__)
     parser.add_argument("--python", required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--device", required=True)
     parser.add_argument("--variables", type=json.loads, default={})
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     python = shutil.which(given.python)
     if python is None:
         print(f"explain: there is no Python at {given.python}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""python -m gemmgrid.report tables | page | all | summary | gate | compare | check | references."""
+"""The report's commands: tables, page, all, summary, gate, compare, check, references."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REFERENCES = Path("config/references.yaml")
 
 
 def parser() -> argparse.ArgumentParser:
-    root = argparse.ArgumentParser(prog="python -m gemmgrid.report", description=__doc__)
+    root = argparse.ArgumentParser(prog="gemmgrid")
     commands = root.add_subparsers(dest="command", required=True)
     texts = {
         "tables": "write results/tables/{cells,runs}.{csv,parquet} and problems.csv",

@@ -1,10 +1,11 @@
-"""`python -m gemmgrid.measure.doctor`: what on this machine makes timings noisy, and the cure.
+"""`gemmgrid doctor`: what on this machine makes timings noisy, and the cure.
 
 Looks for one second, changes nothing, needs no root, and always exits with 0: advice is no failure.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import textwrap
@@ -33,13 +34,12 @@ def look(seconds: float = LOOK_S) -> Seen:
 
 
 def shell_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """The user's variables: without the PYTHONPATH by which `make doctor` finds this package."""
+    """The user's variables, without what of PYTHONPATH is there for this package to be found."""
     own = Path(__file__).resolve().parents[3]
-    path = variables.get("PYTHONPATH")
-    found = dict(variables)
-    if path and all(Path(part).resolve() == own for part in path.split(os.pathsep)):
-        del found["PYTHONPATH"]
-    return found
+    path = variables.get("PYTHONPATH", "").split(os.pathsep)
+    theirs = os.pathsep.join(part for part in path if part and Path(part).resolve() != own)
+    found = {name: value for name, value in variables.items() if name != "PYTHONPATH"}
+    return found | ({"PYTHONPATH": theirs} if theirs else {})
 
 
 def report(seen: Seen, advices: list[Advice]) -> str:
@@ -83,7 +83,8 @@ def _wrapped(label: str, content: str) -> str:
     )
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
+    argparse.ArgumentParser(prog="gemmgrid doctor", description=__doc__).parse_args(arguments)
     seen = look()
     print(report(seen, advise(seen)), end="")
     return 0

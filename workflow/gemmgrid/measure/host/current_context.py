@@ -2,7 +2,7 @@
 
 Measures nothing, starts no backend and builds no environment: it reads the host, the GPU's driver,
 and for each backend the packages that its environment holds and the library files that its last
-runs named. `python -s -m gemmgrid.measure.host.current_context --request JSON --out FILE`; a SLURM
+runs named. `gemmgrid context --request JSON --out FILE`; a SLURM
 job runs it on the node. Standard library only.
 
 The request: {"machine", "backends": {name: {"adapter", "device", "options", "variables", "deploy",
@@ -107,9 +107,7 @@ def _why(wanted: Mapping[str, Any]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="gemmgrid.measure.host.current_context", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="gemmgrid context", description=__doc__)
     parser.add_argument("--request", required=True, help="JSON, or @FILE")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(arguments)

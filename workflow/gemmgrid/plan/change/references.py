@@ -1,6 +1,6 @@
 """References: which cells have to keep which rate, from config/references.yaml to single cells.
 
-`python -m gemmgrid.plan.change.references --root . --results results --out FILE` writes a JSON line
+`gemmgrid resolve --root . --results results --out FILE` writes a JSON line
 for each cell that a reference names; the report judges them.
 """
 
@@ -108,9 +108,7 @@ def _measured(results: Path) -> Iterator[Place]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m gemmgrid.plan.change.references", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="gemmgrid resolve", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path())
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--out", type=Path, required=True)

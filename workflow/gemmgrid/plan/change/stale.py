@@ -1,7 +1,7 @@
 """Which cells' latest runs no longer describe the machine, and why.
 
 Compares each cell's latest run with what `measure.host.current_context` found on the machine.
-Nothing is measured. `python -m gemmgrid.plan.change.stale` prints the list.
+Nothing is measured. `gemmgrid stale` prints the list.
 """
 
 from __future__ import annotations
@@ -265,9 +265,7 @@ def read_plan(path: Path) -> list[Entry]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m gemmgrid.plan.change.stale", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="gemmgrid stale", description=__doc__)
     parser.add_argument("--plan", type=Path, required=True, help="results/.plan/plan.jsonl")
     parser.add_argument("--again", required=True, help="the command that refreshes")
     parser.add_argument("--one-cell", required=True, help="the same for one cell, {} its file")

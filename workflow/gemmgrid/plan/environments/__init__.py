@@ -1,6 +1,6 @@
 """Environments of backends: where they are, which interpreter runs in them, how they are built.
 
-`python -m gemmgrid.plan.environments build NAME …` builds one without conda.
+`gemmgrid build NAME …` builds one without conda.
 """
 
 from __future__ import annotations

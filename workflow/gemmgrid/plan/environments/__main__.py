@@ -1,4 +1,4 @@
-"""`python -m gemmgrid.plan.environments build NAME --envs envs --into .envs --marker FILE`.
+"""`gemmgrid build NAME --envs envs --into .envs --marker FILE`.
 
 Exits with 0 whether or not the environment could be built: the marker says how it went, so that a
 broken environment costs its own cells and nothing else. Only an interruption, or a marker that
@@ -18,7 +18,7 @@ from gemmgrid.plan.environments.build import LIMIT_S, build, write_marker
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m gemmgrid.plan.environments")
+    parser = argparse.ArgumentParser(prog="gemmgrid")
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("build", help="build one backend's virtual environment with uv")
     command.add_argument("name", help="the environment: envs/NAME.txt")

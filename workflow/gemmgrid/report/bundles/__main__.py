@@ -1,4 +1,4 @@
-"""`python -m gemmgrid.report.bundles pack | unpack`: see --help of each."""
+"""`gemmgrid bundle` and `gemmgrid unpack`: see --help of each."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gemmgrid.report.bundles.redact import Redactor
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m gemmgrid.report.bundles", description=__doc__)
+    parser = argparse.ArgumentParser(prog="gemmgrid")
     commands = parser.add_subparsers(dest="what", required=True)
-    packing = commands.add_parser("pack", help="one machine's results into one file")
+    packing = commands.add_parser("bundle", help="one machine's results into one file")
     packing.add_argument("--machine", help="default: the plan's, or the only one")
     packing.add_argument("--out", type=Path, help="default: gemmgrid-<machine>.zip")
     packing.add_argument(
@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
         command.add_argument("--results", type=Path, default=Path("results"))
     given = parser.parse_args(arguments)
     try:
-        told = _pack(given) if given.what == "pack" else _unpack(given)
+        told = _pack(given) if given.what == "bundle" else _unpack(given)
     except (BundleError, OSError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,0 +1,88 @@
+"""The one command: `python -m gemmgrid COMMAND …`. What follows a command is its module's own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+REPORT, BUNDLES = "gemmgrid.report.__main__", "gemmgrid.report.bundles.__main__"
+MEASURE = "gemmgrid.measure.__main__"
+
+
+@dataclass(frozen=True)
+class Command:
+    """module: its `main(arguments)` returns the exit code; words: put before what was typed."""
+
+    module: str
+    help: str
+    words: tuple[str, ...] = ()
+
+
+FOR_PEOPLE = {
+    "report": Command(REPORT, "tables and page from what lies under results/", ("all",)),
+    "summary": Command(REPORT, "the study's cells in the terminal", ("summary",)),
+    "compare": Command(REPORT, "two sides against each other", ("compare",)),
+    "check": Command(REPORT, "fail when a cell has left its reference's band", ("check",)),
+    "references": Command(REPORT, "write config/references.yaml", ("references",)),
+    "bundle": Command(BUNDLES, "one machine's results in one file", ("bundle",)),
+    "unpack": Command(BUNDLES, "take in the results of another machine", ("unpack",)),
+    "doctor": Command("gemmgrid.measure.doctor.__main__", "what makes timings noisy here"),
+}
+FOR_THE_WORKFLOW = {
+    "make": Command("gemmgrid.make", "start what a target of the Makefile stands for"),
+    "build": Command("gemmgrid.plan.environments.__main__", "one environment, by uv", ("build",)),
+    "cell": Command(MEASURE, "measure a cell", ("cell",)),
+    "round": Command(MEASURE, "measure one round of a cell", ("round",)),
+    "gather": Command(MEASURE, "append a cell's rounds to its history", ("gather",)),
+    "recover": Command(MEASURE, "append what a SLURM campaign left behind", ("recover",)),
+    "lost": Command(MEASURE, "record what a SLURM campaign lost", ("lost",)),
+    "explain": Command("gemmgrid.measure.explain", "what runs under one expression"),
+    "context": Command("gemmgrid.measure.host.current_context", "this machine's context now"),
+    "stale": Command("gemmgrid.plan.change.stale", "runs of another context than that"),
+    "resolve": Command("gemmgrid.plan.change.references", "references, as single cells"),
+    "tables": Command(REPORT, "the report's tables", ("tables",)),
+    "page": Command(REPORT, "the report's page", ("page",)),
+    "gate": Command(REPORT, "fail where the study is not complete", ("gate",)),
+}
+COMMANDS = FOR_PEOPLE | FOR_THE_WORKFLOW
+
+
+def usage() -> str:
+    """Every command with a line of help."""
+
+    def listed(commands: Mapping[str, Command]) -> list[str]:
+        return [f"  {name:<11} {command.help}" for name, command in commands.items()]
+
+    return "\n".join(
+        [
+            "usage: gemmgrid COMMAND …     (gemmgrid COMMAND --help: its arguments)",
+            "",
+            "commands:",
+            *listed(FOR_PEOPLE),
+            "",
+            "started by the workflow:",
+            *listed(FOR_THE_WORKFLOW),
+            "",
+        ]
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code, 2 where there is no such command."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # for an ASCII terminal
+    if given and given[0] in COMMANDS:
+        command = COMMANDS[given[0]]
+        # Only now: a command loads what it needs, and drawing alone takes seconds to import.
+        return int(import_module(command.module).main([*command.words, *given[1:]]))
+    if not given or given[0] in ("help", "-h", "--help"):
+        sys.stdout.write(usage())
+        return 0
+    sys.stderr.write(f"gemmgrid: {given[0]!r} is no command\n\n{usage()}")
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
