@@ -1,0 +1,159 @@
+"""Texts that gemmgrid itself writes, told from a stranger's words: what is ours is public.
+
+What stands in this package's own source tells nothing of who ran it and where. So of a text only
+the phrases are kept that stand there, and between them numbers and a few words that every record
+holds; the rest (a login, a path, an address, what another program said) becomes "…".
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
+
+from gemmgrid.records.run import FLAGS, STATUSES
+
+LEFT_OUT = "(left out of the bundle)"
+"""Stands for a text of which nothing is known."""
+GAP = "…"
+_PACKAGE = Path(__file__).resolve().parents[2]
+_LONGEST = 300
+"""Longer literals are explanations of the source, not parts of messages."""
+_SHORTEST_WORD = 4
+_NUMBER = re.compile(r"[-+±~<>≥≤]?\d{1,4}(?:[.,:x×]\d+)*(?:e[-+]?\d+)?[%×]?|\d+\.\d+(?:e[-+]?\d+)?%?")
+"""A long whole number may be a job or a user: it passes with a unit only."""
+_UNITS = frozenset({"%", "s", "ms", "us", "µs", "ns", "B", "KB", "MB", "GB", "TB", "KiB", "MiB"})
+_UNITS |= {"GiB", "W", "J", "Hz", "kHz", "MHz", "GHz", "C", "CPU", "CPUs", "bytes", "samples"}
+_UNITS |= {"calls", "cores", "thread", "threads", "minutes", "hours", "times", "GFLOP/s"}
+_IDENTIFYING = frozenset({"job", "jobs", "node", "nodes", "partition", "account", "by", "user"})
+_IDENTIFYING |= {"uid", "pid", "process", "id", "port", "slurm", "qos", "cluster", "host", "array"}
+"""Words after which even a number or a known word is somebody's."""
+_WORDS = frozenset(
+    {
+        *(*STATUSES, *FLAGS, "float16", "bfloat16", "float32", "float64", "complex64"),
+        *("complex128", "tf32", "dot", "gemv", "gemm", "none", "null", "nan", "inf", "cpu", "cuda"),
+        *("import", "setup", "verify", "warmup", "sample", "start", "evidence", "done", "sampling"),
+        *("OpenBLAS", "MKL", "BLIS", "FlexiBLAS", "ArmPL", "Accelerate", "ATLAS", "cuBLAS", "oneDNN"),
+        *("TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "DEADLINE"),
+        *("CANCELLED", "FAILED", "COMPLETED", "a", "and", "are", "for", "is", "not", "of", "the"),
+        *("in", "than", "to", "was", "with", "GPU", "CPU", "OutOfMemoryError", "LinAlgError"),
+        *(name for name in vars(builtins) if name.endswith(("Error", "Exception"))),
+    }
+)
+_RAISED = re.compile(r"[A-Z][A-Za-z]+(?:Error|Exception)(?=:)")
+"""What Python says first of an exception."""
+_SIGNAL = re.compile(r"SIG[A-Z0-9]+")
+_EDGES = " \t\n.,;:()[]'\"`"
+
+
+@dataclass
+class _Source:
+    """literals: every text and key of the package's source; phrases: by their first word, the
+    longest first."""
+
+    literals: set[str] = field(default_factory=set)
+    phrases: dict[str, list[str]] = field(default_factory=dict)
+
+
+def is_ours(text: str) -> bool:
+    """Whether the whole text, or this key, stands in the package's source."""
+    return text in _source().literals
+
+
+@lru_cache(maxsize=20_000)
+def known_part(text: str) -> str:
+    """The text with "…" for all that is not known; LEFT_OUT where no phrase of it is."""
+    if not text.strip() or is_ours(text):
+        return text
+    told: list[str] = []
+    raised = _RAISED.match(text)
+    known, gap, at = raised is not None and raised[0] in _WORDS, 0, 0
+    for word in re.finditer(r"[^\s.,;:()\[\]'\"`]+", text):
+        if word.start() < at:
+            continue
+        phrase = _phrase_at(text, word.start())
+        if phrase:
+            told += [_gap(text[gap : word.start()], told), phrase]
+            at = gap = word.start() + len(phrase)
+            known = known or " " in phrase
+    if not known:
+        return LEFT_OUT
+    told.append(_gap(text[gap:], told))
+    return re.sub(rf"{GAP}(?:[\s,;:'\"]*{GAP})+", GAP, "".join(told))
+
+
+def _phrase_at(text: str, start: int) -> str | None:
+    for phrase in _source().phrases.get(_first_word(text[start : start + _LONGEST]), ()):
+        end = start + len(phrase)
+        if text.startswith(phrase, start) and not (end < len(text) and text[end].isalnum()):
+            return phrase
+    return None
+
+
+def _gap(text: str, before: list[str]) -> str:
+    """What stands between two phrases, with "…" for each word that is not harmless."""
+    earlier = "".join(before[-1:]).split()
+    hidden = bool(earlier) and earlier[-1].strip(_EDGES).casefold() in _IDENTIFYING
+    parts = re.split(r"(\s+)", text)
+    words = [part.strip(_EDGES) for part in parts]
+    told = []
+    for place, (part, word) in enumerate(zip(parts, words, strict=True)):
+        if not word:
+            told.append(part)
+            continue
+        following = next((other for other in words[place + 1 :] if other), "")
+        if not hidden and _is_harmless(word, following):
+            told.append(part)
+            continue
+        # `jobs 12, 13`: a list of them is as identifying as the first.
+        hidden = word.casefold() in _IDENTIFYING or (hidden and part.endswith(","))
+        start = part.index(word)
+        told.append(part[:start] + GAP + part[start + len(word) :])
+    return "".join(told)
+
+
+def _is_harmless(word: str, following: str) -> bool:
+    if word == GAP or word in _WORDS or word in _UNITS or _SIGNAL.fullmatch(word):
+        return True
+    return _NUMBER.fullmatch(word) is not None or (word.isdigit() and following in _UNITS)
+
+
+def _first_word(text: str) -> str:
+    found = re.match(r"\S+", text)
+    return found[0] if found else ""
+
+
+@cache
+def _source() -> _Source:
+    source = _Source()
+    phrases: set[str] = set()
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.keyword) and node.arg:
+                source.literals.add(node.arg)
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                source.literals.add(node.target.id)  # a key of a record's type
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                source.literals.add(node.value)
+                phrases |= set(_phrases(node.value, 2))
+            elif isinstance(node, ast.JoinedStr):
+                for part in node.values:
+                    if isinstance(part, ast.Constant):
+                        phrases |= set(_phrases(str(part.value), 1))
+    for phrase in sorted(phrases, key=lambda one: (-len(one), one)):
+        source.phrases.setdefault(_first_word(phrase), []).append(phrase)
+    return source
+
+
+def _phrases(literal: str, least_words: int) -> Iterator[str]:
+    phrase = literal.strip(_EDGES)
+    words = phrase.split()
+    if len(phrase) > _LONGEST or len(words) < least_words:
+        return
+    if len(words) > 1 or (len(phrase) >= _SHORTEST_WORD and phrase.isalpha()):
+        yield phrase
