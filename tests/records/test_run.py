@@ -22,7 +22,7 @@ def test_older_schemas_are_migrated_step_by_step(monkeypatch):
     old = {
         "schema": 1,
         "id": "1",
-        "started_at": "",
+        "started_at": "2026-01-01T00:00:00.000000Z",
         "machine": "m",
         "backend": "b",
         "cell": {"routine": "dot", "dtype": "float32", "shape": [4], "threads": 1},

@@ -203,7 +203,7 @@ def test_a_history_that_cannot_be_read_now_does_not_get_a_run_twice(folders, mon
     file = keep(folder, part())
     target = results / "ice/numpy-openblas" / f"{CELL}.jsonl"
     history.append(target, part())
-    read, stale = Path.read_bytes, [target]
+    read, stale = history.read_regular, [target]
 
     def once(path: Path) -> bytes:
         if path in stale:
@@ -211,7 +211,7 @@ def test_a_history_that_cannot_be_read_now_does_not_get_a_run_twice(folders, mon
             raise OSError(errno.ESTALE, "Stale file handle")
         return read(path)
 
-    monkeypatch.setattr(Path, "read_bytes", once)
+    monkeypatch.setattr(history, "read_regular", once)
     assert recovery.recover(folder, results) == []
     assert file.exists() and "Stale file handle" in capfd.readouterr().err
     assert recovery.recover(folder, results) == []
@@ -264,7 +264,7 @@ def test_rounds_of_a_study_that_was_changed_are_not_mixed(folders, capfd):
         (b"[" * 100_000, "cannot be read"),
         (b"[1]", "is no run but list"),
         (b"{}", "is no run: schema version is None"),
-        (json.dumps(part(status="fine")).encode(), "is no run: status 'fine'"),
+        (json.dumps(part(status="fine")).encode(), "is no run: status is 'fine'"),
         (json.dumps(part(schema=2)).encode(), "is newer than this gemmgrid reads"),
         (json.dumps(part(settings=None)).encode(), "does not say of how many rounds"),
         (json.dumps(part(settings={"rounds": "x"})).encode(), "does not say of how many rounds"),

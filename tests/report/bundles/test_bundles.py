@@ -267,7 +267,7 @@ ATTACKS: dict[str, tuple[Callable[[Files], None], str]] = {
     "machine climbs": (manifested(machine="../x"), "machine:"),
     "machine is a number": (manifested(machine=7), "machine:"),
     "newer run": (edited(schema=99), "newer than this gemmgrid reads"),
-    "unknown status": (edited(status="splendid"), "status 'splendid'"),
+    "unknown status": (edited(status="splendid"), "status is 'splendid'"),
     "a stranger's key": (edited(evil=1), "'evil' was unexpected"),
     "invocation of text": (edited(invocations=["x"]), "not an object"),
     "NaN": (replaced(b'"import_s":0.1', b'"import_s":NaN'), "NaN is not JSON"),

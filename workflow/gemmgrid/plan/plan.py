@@ -28,7 +28,7 @@ from gemmgrid.plan.config.study import Study, read_study
 from gemmgrid.plan.grid.availability import Availability
 from gemmgrid.plan.grid.expand import PlannedCell, SkippedCell, expand
 from gemmgrid.records.context import digest
-from gemmgrid.records.history import write_atomically
+from gemmgrid.records.files import write_atomically
 from gemmgrid.records.run import now
 
 PLAN_SCHEMA = 1

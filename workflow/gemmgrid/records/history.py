@@ -1,30 +1,44 @@
-"""A cell's file: its history, one JSON line per run, newest last. Appending never loses a run."""
+"""A cell's file: its history, one JSON line per run. Appending never loses a run.
+
+Runs are ordered by the time at which they ended, not by their place: a merge of two histories, by
+git or by hand, leaves them one behind the other. The opposite case is a clock that its owner set
+back: a run that is appended and would count as older than the one before it is given that one's id
+as `follows`, and comes after it whatever its time. Either is said in the history's notes.
+"""
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.records.run import NotARunError, migrate
+from gemmgrid.records.files import open_regular, read_regular, reason, write_atomically
+from gemmgrid.records.run import NotARunError, admit
 
-PASSING = frozenset({errno.ESTALE, errno.EIO, errno.ETIMEDOUT})
-"""Errors of a network file system that are often gone at the next try."""
+TAIL = 1 << 20
+"""Bytes at a file's end that `latest` looks through for the newest run: some twenty runs."""
+FOLLOWS = "follows"
+_MOMENT = r"[-0-9]{10}T[0-9:]{8}\.[0-9]{6}Z"
+_TIMES = re.compile(rf'"(started_at|ended_at)": ?"({_MOMENT})"'.encode())
+_CONFLICT = (b"<<<<<<< ", b"=======", b">>>>>>> ", b"||||||| ")
 
 
 @dataclass
 class History:
-    """What a cell's file holds: its runs, oldest first, and the lines that are none."""
+    """What a cell's file holds: its runs, oldest first, and the lines that are none.
+
+    notes: what to know about runs that were read: values of a wrong type, lines out of order.
+    Problems and notes are {"line": number or None, "problem": text}.
+    """
 
     path: Path
     runs: list[dict[str, Any]] = field(default_factory=list)
     problems: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def latest(self) -> dict[str, Any] | None:
@@ -38,83 +52,70 @@ def append(path: Path, run: Mapping[str, Any]) -> None:
     full disk at any moment leaves the earlier history as it was. Bytes already there, readable
     or not, are kept as they are.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    earlier = path.read_bytes() if path.exists() else b""
+    try:
+        earlier = read_regular(path)
+    except FileNotFoundError:
+        earlier = b""
     if earlier and not earlier.endswith(b"\n"):
         earlier += b"\n"
+    before = _newest(earlier.split(b"\n"))
+    if before and moment(before) > moment(run):
+        run = {**run, FOLLOWS: _parse(path, earlier).runs[-1]["id"]}
     write_atomically(path, earlier + dumps(run).encode() + b"\n")
 
 
 def read(path: Path) -> History:
     """All runs of a file, migrated; lines that are no runs become problems and are left alone."""
     try:
-        return _parse(path, path.read_bytes())
+        return _parse(path, read_regular(path))
     except OSError as error:
-        problem = {"line": None, "problem": f"cannot be read: {error.strerror}"}
-        return History(path, problems=[problem])
+        return History(path, problems=[{"line": None, "problem": reason(path, error)}])
 
 
 def holds(path: Path, run_id: str) -> bool:
     """Whether a run of this id is in the history; OSError where that cannot be told."""
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except FileNotFoundError:
         return False
     return any(run["id"] == run_id for run in _parse(path, content).runs)
 
 
-def _parse(path: Path, content: bytes) -> History:
-    history = History(path)
-    if not content.strip():
-        history.problems.append({"line": None, "problem": "empty"})
-    for number, line in enumerate(content.split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            history.runs.append(migrate(json.loads(line)))
-        except UnicodeDecodeError:
-            history.problems.append({"line": number, "problem": "not text"})
-        except json.JSONDecodeError as error:
-            history.problems.append({"line": number, "problem": f"not JSON: {error}"})
-        except RecursionError:
-            history.problems.append({"line": number, "problem": "not JSON: nested too deeply"})
-        except (NotARunError, ValueError, TypeError, OverflowError) as error:
-            # Numbers of 10,000 digits, lists where a number belongs: JSON, but no run.
-            history.problems.append({"line": number, "problem": f"not a run: {error}"})
-    return history
+def latest(path: Path, tail: int = TAIL) -> dict[str, Any] | None:
+    """The newest run of a file, migrated; None without one.
 
-
-def latest(path: Path, block: int = 1 << 18) -> dict[str, Any] | None:
-    """The newest run of a file, migrated, without reading the runs before it; None without one.
-
-    A last line that is no run is passed over, as `read` does.
+    The same as `read(path).latest`, unless runs are out of order in a file of more than `tail`
+    bytes: only so much is read of it, and of the runs there only the times. Thousands of files
+    are asked whenever a study is planned.
     """
     try:
-        with path.open("rb") as file:
-            start = file.seek(0, os.SEEK_END)
-            tail = b""
-            while start > 0:
-                step = min(block, start)
-                start -= step
+        with open_regular(path) as file:
+            start = max(0, file.seek(0, 2) - tail)
+            while True:
                 file.seek(start)
-                tail = file.read(step) + tail
-                head, *lines = tail.split(b"\n")
-                whole = [head, *lines] if start == 0 else lines
-                for line in reversed(whole):
-                    if run := _run_of(line):
-                        return run
-                tail = head if start else b""
-                block *= 2
+                content = file.read()
+                if f'"{FOLLOWS}"'.encode() in content:
+                    return read(path).latest
+                lines = content.split(b"\n")
+                if run := _newest(lines[1:] if start else lines):
+                    return run
+                if not start:
+                    return None
+                start = max(0, start - tail)
+                tail *= 2
     except OSError:
-        pass
-    return None
-
-
-def _run_of(line: bytes) -> dict[str, Any] | None:
-    try:
-        return migrate(json.loads(line)) if line.strip() else None
-    except (ValueError, RecursionError):
         return None
+
+
+def moment(run: Mapping[str, Any]) -> str:
+    """When a run ended, or began where that is not known; ISO 8601, which sorts as text."""
+    ended = run.get("ended_at")
+    return ended if ended and re.fullmatch(_MOMENT, ended) else str(run["started_at"])
+
+
+def loads(line: bytes | str) -> Any:
+    """The document of a line of JSON; ValueError where it is none, or a number in it is none."""
+    return json.loads(line, parse_constant=_refuse, parse_float=_finite)
 
 
 def dumps(document: Any) -> str:
@@ -122,40 +123,111 @@ def dumps(document: Any) -> str:
     return json.dumps(document, separators=(",", ":"), allow_nan=False)
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace the file's content in one step, synced to the disk before it becomes visible."""
-    with _beside(path, content) as beside:
-        beside.replace(path)
+def _refuse(word: str) -> float:
+    raise NotARunError(f"{word} is no number")
 
 
-def create_atomically(path: Path, content: bytes) -> bool:
-    """The same for a file that must not be there yet; False, with nothing done, where it is."""
-    with _beside(path, content) as beside:
-        try:
-            path.hardlink_to(beside)
-        except FileExistsError:
-            return False
-        except OSError:  # a file system without hard links
-            if path.exists():
-                return False
-            beside.replace(path)
-        return True
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if abs(value) != float("inf") else _refuse(text[:20])
 
 
-@contextmanager
-def _beside(path: Path, content: bytes) -> Iterator[Path]:
-    """The content in a finished file of another name in the same folder, gone afterwards."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:200]}.", suffix=".new")
-    beside = Path(name)
+def _parse(path: Path, content: bytes) -> History:
+    history = History(path)
+    if not content.strip():
+        history.problems.append({"line": None, "problem": "empty"})
+    read: list[tuple[int, dict[str, Any]]] = []
+    seen: set[bytes] = set()
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        run, problem, notes = _run_of(line)
+        if run is None:
+            history.problems.append({"line": number, "problem": problem})
+        elif line in seen:
+            history.notes.append({"line": number, "problem": "stands twice: counted once"})
+        else:
+            seen.add(line)
+            read.append((number, run))
+            history.notes += [{"line": number, "problem": f"{t}; read as unknown"} for t in notes]
+    ordered = _in_order(read)
+    history.runs = [run for _, run in ordered]
+    history.notes += _disorder(read, ordered)
+    return history
+
+
+def _run_of(line: bytes) -> tuple[dict[str, Any] | None, str, list[str]]:
+    """The run of a line, or why it is none; and what in it was of a wrong type."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.chmod(0o644)
-        yield beside
-    finally:
-        # The content may be in its place by now: what is left over is no reason to fail.
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
+        run, notes = admit(loads(line))
+        return run, "", notes
+    except UnicodeDecodeError:
+        return None, "not text", []
+    except json.JSONDecodeError as error:
+        if line.startswith(_CONFLICT):
+            return None, "a git conflict marker: resolve it by keeping all lines", []
+        return None, f"not JSON: {error}", []
+    except RecursionError:
+        return None, "not JSON: nested too deeply", []
+    except (ValueError, TypeError, OverflowError) as error:
+        # Numbers of 10,000 digits, lists where a number belongs: JSON, but no run.
+        return None, f"not a run: {error}", []
+
+
+Placed = list[tuple[int, dict[str, Any]]]
+"""Runs, each with the number of its line."""
+
+
+def _in_order(read: Placed) -> Placed:
+    """The runs by time; one that follows another comes right after it where its time is earlier."""
+    places: dict[str, tuple[str, int]] = {}
+    keys: list[tuple[str, int]] = []
+    followers = sum(FOLLOWS in run for _, run in read)
+    for _ in range(1 + followers):  # again for those that stand before the run they follow
+        keys = []
+        for _, run in read:
+            key = (moment(run), 0)
+            if (before := places.get(run.get(FOLLOWS) or "")) and before[0] > key[0]:
+                key = (before[0], before[1] + 1)
+            keys.append(key)
+            places[run["id"]] = key
+    return [read[at] for at in sorted(range(len(read)), key=keys.__getitem__)]
+
+
+def _disorder(read: Placed, ordered: Placed) -> list[dict[str, Any]]:
+    """What was assumed about lines that are not in the order of their time."""
+    told = {}
+    if read != ordered:
+        at = next(at for at in range(len(read)) if read[at] != ordered[at])
+        told[ordered[at][0]] = (
+            f"ended at {moment(ordered[at][1])}, before the runs above it, as a merge or a clock "
+            "that was set back leaves it: runs are taken in the order of their time, and line "
+            f"{ordered[-1][0]} is the latest"
+        )
+    for (_, before), (number, run) in pairwise(ordered):
+        if run.get(FOLLOWS) and moment(run) < moment(before):
+            told[number] = (
+                f"was appended after a run of {moment(before)} and says {moment(run)}: the clock "
+                "was set back, so its place is taken for its time"
+            )
+    return [{"line": number, "problem": text} for number, text in told.items()]
+
+
+def _newest(lines: list[bytes]) -> dict[str, Any] | None:
+    """The newest run of some lines: the times of all are looked at, and one is parsed."""
+    filled = [line for line in lines if line.strip()]
+    times = [_time_of(line) for line in filled]
+    for at in sorted(range(len(filled)), key=lambda at: (times[at], at), reverse=True):
+        run, _, _ = _run_of(filled[at])
+        if run:
+            return run
+    return None
+
+
+def _time_of(line: bytes) -> str:
+    """A run's `moment`, from the start of its line, where gemmgrid writes it; or from all of it."""
+    found = {key: value.decode() for key, value in reversed(_TIMES.findall(line[:1000]))}
+    if b"started_at" in found:
+        return found.get(b"ended_at") or found[b"started_at"]
+    run, _, _ = _run_of(line)
+    return moment(run) if run else ""

@@ -1,17 +1,20 @@
 """What a run is: its schema version, its words, and how older records become new ones.
 
-`workflow/schemas/run.schema.yaml` describes a run in full. This module holds what both wings need
-without a schema library: the vocabulary, migrations, and a light check that a document is a run.
+`records/run_types.py` names a run's keys. This module holds the vocabulary, the migrations, and the
+door through which every document passes that is read as a run.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from gemmgrid.records.cell import Cell
+from gemmgrid.records.run_types import Run
+from gemmgrid.records.shape import Sieve
 
 SCHEMA_VERSION = 1
 
@@ -60,16 +63,8 @@ FLAGS = {
 }
 """Doubts that leave the number standing."""
 
-_REQUIRED: dict[str, type | tuple[type, ...]] = {
-    "schema": int,
-    "id": str,
-    "started_at": str,
-    "machine": str,
-    "backend": str,
-    "cell": dict,
-    "status": str,
-    "invocations": list,
-}
+ESSENTIAL = ("schema", "id", "started_at", "machine", "backend", "cell", "status", "invocations")
+"""Keys without which, or with another type, a document is no run."""
 
 _MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """From version v to v + 1: `_MIGRATIONS[v](run)` returns the newer document."""
@@ -91,6 +86,15 @@ def new_id(started_at: str) -> str:
 
 def migrate(document: Any) -> dict[str, Any]:
     """The run in the present schema; NotARunError where it is none, or newer than this version."""
+    return admit(document)[0]
+
+
+def admit(document: Any) -> tuple[dict[str, Any], list[str]]:
+    """The run in the present schema, and a sentence for each value in it that is of a wrong type.
+
+    Such a value is None in the run: whoever reads it finds what the types promise, or nothing.
+    NotARunError where what a run must have is missing or wrong, or where it is of a newer version.
+    """
     if not isinstance(document, dict):
         raise NotARunError(f"a run is a JSON object, not {type(document).__name__}")
     version = document.get("schema")
@@ -103,27 +107,24 @@ def migrate(document: Any) -> dict[str, Any]:
     while version < SCHEMA_VERSION:
         document = _MIGRATIONS[version](document)
         version += 1
-    problems = check(document)
-    if problems:
-        raise NotARunError("; ".join(problems))
-    return document
+    sieve = Sieve()
+    run = sieve.sift(document, Run)
+    lacking = [key for key in ESSENTIAL if run.get(key) is None]
+    if not lacking and len(run["invocations"]) < len(document["invocations"]):
+        lacking = ["invocations"]
+    if lacking:
+        absent = [f"{key} is missing" for key in lacking if document.get(key) is None]
+        wrong = [text for text in sieve.problems if re.split(r"[. ]", text)[0] in lacking]
+        raise NotARunError("; ".join([*absent, *wrong]))
+    try:
+        Cell.from_json(document["cell"])
+    except ValueError as error:
+        raise NotARunError(str(error)) from error
+    return run, sieve.problems
 
 
-def check(run: dict[str, Any]) -> list[str]:
-    """What keeps this document from being a run; empty when nothing does."""
-    problems = []
-    for key, kind in _REQUIRED.items():
-        if key not in run:
-            problems.append(f"{key} is missing")
-        elif not isinstance(run[key], kind):
-            problems.append(f"{key} is {type(run[key]).__name__}")
-    if not problems:
-        if run["status"] not in STATUSES:
-            problems.append(f"status {run['status']!r} is none of {', '.join(STATUSES)}")
-        if not all(isinstance(invocation, dict) for invocation in run["invocations"]):
-            problems.append("an invocation is not an object")
-        try:
-            Cell.from_json(run["cell"])
-        except ValueError as error:
-            problems.append(str(error))
-    return problems
+def problems(document: Any) -> list[str]:
+    """What keeps a document from being a run as this version writes it, a sentence each."""
+    sieve = Sieve(strict=True)
+    sieve.sift(document, Run)
+    return sieve.problems

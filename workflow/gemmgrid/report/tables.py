@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from gemmgrid.records.history import write_atomically
+from gemmgrid.records.files import write_atomically
 from gemmgrid.report.draw.forest import told
 from gemmgrid.report.judge import compare
 from gemmgrid.report.judge.compare import BACKENDS, Pair

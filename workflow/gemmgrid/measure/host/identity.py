@@ -14,7 +14,7 @@ from gemmgrid.measure.host import context, gpu
 from gemmgrid.measure.node import slurm
 from gemmgrid.measure.peaks import peaks
 from gemmgrid.records.context import digest, known
-from gemmgrid.records.history import PASSING, create_atomically, write_atomically
+from gemmgrid.records.files import PASSING, create_atomically, write_atomically
 
 MACHINE_FILE = "machine.json"
 VOLATILE = ("recorded_at",)

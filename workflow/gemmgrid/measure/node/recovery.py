@@ -23,6 +23,7 @@ from gemmgrid.measure.node import slurm
 from gemmgrid.measure.supervise.progress import passing_over
 from gemmgrid.measure.supervise.rounds import gather
 from gemmgrid.records import history
+from gemmgrid.records.files import PASSING
 from gemmgrid.records.run import NotARunError, migrate
 
 PAUSE_S = 1.0
@@ -55,7 +56,7 @@ def put(file: Path, run: Mapping[str, Any]) -> Path:
     try:
         history.write_atomically(own, content)
     except OSError as error:
-        if error.errno not in history.PASSING:
+        if error.errno not in PASSING:
             raise
         time.sleep(PAUSE_S)
         history.write_atomically(own, content)

@@ -14,7 +14,7 @@ from statistics import mean
 from typing import Any
 
 from gemmgrid.measure.supervise.assemble import rate_of, relative_half_width, seconds_per_call
-from gemmgrid.records.history import write_atomically
+from gemmgrid.records.files import write_atomically
 
 NO_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP})
 """What a file system without flock answers."""

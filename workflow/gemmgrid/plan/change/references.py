@@ -20,7 +20,7 @@ from gemmgrid.plan.config.sources import Problems, Sources, read_yaml
 from gemmgrid.plan.config.validation import fill, schema, validate
 from gemmgrid.plan.grid.selection import Selector, parse_selector
 from gemmgrid.records.cell import Cell
-from gemmgrid.records.history import write_atomically
+from gemmgrid.records.files import write_atomically
 
 FILE = Path("config/references.yaml")
 

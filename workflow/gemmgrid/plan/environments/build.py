@@ -24,7 +24,7 @@ from typing import Any, TextIO
 from gemmgrid.plan.environments import uv
 from gemmgrid.plan.environments.progress import Progress
 from gemmgrid.records import locks
-from gemmgrid.records.history import write_atomically
+from gemmgrid.records.files import write_atomically
 from gemmgrid.records.names import name_problem
 from gemmgrid.records.run import now
 

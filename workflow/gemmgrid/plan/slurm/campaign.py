@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gemmgrid.plan.slurm.ask import ask
 from gemmgrid.plan.slurm.outcome import Asking, Outcome
-from gemmgrid.records.history import write_atomically
+from gemmgrid.records.files import write_atomically
 
 SCHEMA = 1
 

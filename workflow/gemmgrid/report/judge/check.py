@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.records.history import write_atomically
+from gemmgrid.records.files import write_atomically
 from gemmgrid.report.read.collect import Collection
 from gemmgrid.report.read.rows import Row
 from gemmgrid.report.terminal.coverage import coverage

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from gemmgrid.records.history import write_atomically
+from gemmgrid.records.files import write_atomically
 from gemmgrid.report.read.collect import collect
 from gemmgrid.report.read.plan_file import PLAN_FILE
 from gemmgrid.report.terminal.coverage import Coverage, coverage

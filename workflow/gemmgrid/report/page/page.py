@@ -20,7 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from gemmgrid import __version__
-from gemmgrid.records.history import write_atomically
+from gemmgrid.records.files import write_atomically
 from gemmgrid.records.run import FLAGS, now
 from gemmgrid.report.page.sections import SECTIONS
 from gemmgrid.report.page.view import View, counted, listed

@@ -77,7 +77,7 @@ def _history(collection: Collection, file: CellFile) -> list[Row]:
     rows: list[Row] = []
     try:
         read = history.read(file.path)
-        for found in read.problems:
+        for found in (*read.problems, *read.notes):
             text = clean(str(found["problem"]))
             collection.problems.append(Problem(name, found["line"], text))
         runs = read.runs

@@ -1,0 +1,460 @@
+"""What a run is made of: every key, once, with its type and what it means.
+
+`records/run.py` checks runs by these types, and a test holds `workflow/schemas/run.schema.yaml` and
+docs/records.md to them. Durations end in `_s` or `_ns`, sizes in `_bytes`. What cannot be known is
+None, with its reason in the nearest `unknown`, under the key's dotted name. Keys that older records
+lack, or that only some runs have, are NotRequired.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from gemmgrid.records.shape import AtLeast, Pattern
+
+Moment = Annotated[str, Pattern(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{6}Z")]
+"""In UTC, with microseconds."""
+Name = Annotated[str, Pattern(r"[a-z0-9][a-z0-9._-]{0,63}")]
+Natural = Annotated[int, AtLeast(0)]
+Positive = Annotated[int, AtLeast(1)]
+Deploy = Literal["venv", "conda", "none"]
+Status = Literal[
+    "ok",
+    "wrong",
+    "implausible",
+    "unsupported",
+    "excluded",
+    "infeasible",
+    "oom",
+    "timeout",
+    "crashed",
+    "env-failed",
+    "lost",
+]
+Unknown = dict[str, str]
+"""Dotted name of what is None → why."""
+
+
+class Tool(TypedDict):
+    """The gemmgrid that measured."""
+
+    version: str
+    commit: NotRequired[str | None]
+    dirty: NotRequired[bool | None]  # whether the checkout held changes of its own
+
+
+class CellKeys(TypedDict):
+    """A cell, as `Cell.to_json` writes it."""
+
+    name: str
+    routine: Literal["dot", "gemv", "gemm"]
+    dtype: Literal["float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
+    shape: list[Positive]
+    threads: Positive
+    options: dict[str, Any]  # those that differ from their defaults
+    protocol: Positive
+
+
+class Failure(TypedDict):
+    """How a process ended that did not succeed."""
+
+    stage: str
+    exit_code: int | None
+    signal: str | None
+    stderr_tail: str
+
+
+class Host(TypedDict):
+    """The stable facts about the hardware that its id is a hash of."""
+
+    id: str | None  # None for a lost job
+    architecture: NotRequired[str | None]
+    vendor: NotRequired[str | None]
+    model: NotRequired[str | None]
+    family: NotRequired[int | None]
+    model_number: NotRequired[int | None]
+    stepping: NotRequired[int | None]
+    sockets: NotRequired[int | None]
+    cores: NotRequired[int | None]
+    performance_cores: NotRequired[int | None]
+    efficiency_cores: NotRequired[int | None]
+    smt: NotRequired[bool | None]
+    numa: NotRequired[int | None]  # nodes
+    isa: NotRequired[list[str] | None]  # vector extensions
+    memory_gib: NotRequired[float | None]
+    virtualised: NotRequired[bool | None]
+
+
+class Gpu(TypedDict):
+    """The GPU that did the work."""
+
+    id: NotRequired[str | None]
+    name: NotRequired[str | None]
+    driver: NotRequired[str | None]
+
+
+class Slurm(TypedDict):
+    """The job that measured, as its node told."""
+
+    job_id: str | None  # of all rounds' jobs, as `12, 13`
+    node: str | None
+    partition: str | None
+    features: list[str] | None  # the node's
+    cluster: NotRequired[str | None]
+    account: NotRequired[str | None]
+    qos: NotRequired[str | None]
+    exclusive: bool | None  # whether no other job could run on the node
+    cpus_on_node: NotRequired[Natural | None]
+    cpus_allocated: NotRequired[Natural | None]
+    memory_mb: NotRequired[Annotated[float, AtLeast(0)] | None]  # allocated on the node
+    gres: NotRequired[str | None]  # generic resources of the job, as gpu:h200:1
+    restarts: NotRequired[Natural | None]  # how often the job was requeued
+    affinity: NotRequired[list[int] | None]  # CPUs that it was bound to
+    memory_limit_bytes: NotRequired[Natural | None]
+    unknown: Unknown
+
+
+class Promise(TypedDict):
+    """What config/machines.yaml promises of the machine."""
+
+    cpus: NotRequired[Natural | None]
+    gpu: NotRequired[bool | None]
+    platform: NotRequired[str | None]
+    broken: list[str]  # what of it does not hold, a sentence each
+
+
+class LoadedLibrary(TypedDict):
+    """The BLAS as loaded, as far as its change can move the number."""
+
+    name: str | None
+    version: str | None
+    core: str | None
+    threading: str | None
+    interface: str | None
+    file: str | None  # relative to the environment
+    fingerprint: str | None  # of the file's content
+
+
+class BackendContext(TypedDict):
+    deploy: Deploy
+    adapter: str
+    options: dict[str, Any]
+    protocol: int
+    lock: str | None  # hash of what the environment's file asks for
+    python: str | None
+    packages: dict[str, str] | None  # name → version and build
+    variables: dict[str, str]  # set for the measured processes
+    library: LoadedLibrary | None
+    precision: dict[str, Any]  # knobs as the process saw them
+    unknown: NotRequired[Unknown]
+
+
+class Context(TypedDict):
+    """What can change on the machine and move the number; each part with its hash."""
+
+    host: dict[str, Any]  # kernel, microcode, libc, governor, mitigations …
+    device: dict[str, Any] | None  # the GPU's driver and settings
+    backend: NotRequired[BackendContext]
+    host_hash: str
+    device_hash: str | None
+    backend_hash: NotRequired[str]
+
+
+class Package(TypedDict):
+    name: str
+    version: str | None
+    build: str | None
+
+
+class Environment(TypedDict):
+    """Where it ran."""
+
+    deploy: Deploy
+    name: str
+    prefix: NotRequired[str | None]
+    python: NotRequired[str | None]
+    packages: NotRequired[list[Package]]
+    lock_hash: NotRequired[str | None]
+    variables: NotRequired[dict[str, str]]  # set for the measured processes
+    dropped_variables: NotRequired[dict[str, str]]  # inherited and left out of them
+
+
+class Library(TypedDict):
+    """The BLAS behind the call."""
+
+    name: NotRequired[str | None]
+    family: NotRequired[str | None]
+    file: NotRequired[str | None]
+    version: NotRequired[str | None]
+    core: NotRequired[str | None]
+    threading: NotRequired[str | None]
+    interface: NotRequired[str | None]
+    unknown: NotRequired[Unknown]
+    others: NotRequired[list[Any]]  # further BLAS libraries in the process
+
+
+class Counters(TypedDict):
+    """CPU seconds, to be subtracted between two readings."""
+
+    monotonic_s: float
+    own_s: float
+    busy_s: float | None
+    steal_s: float | None
+    cpus: int | None
+
+
+class GpuConditions(TypedDict, total=False):
+    sm_mhz: float | None
+    mem_mhz: float | None
+    power_w: float | None
+    temperature_c: float | None
+    throttle_reasons: list[str] | None
+    utilisation: float | None
+    power_cap_w: float | None
+    energy_j: float | None
+    free_bytes: int | None
+    other_processes: int | None
+    unknown: Unknown
+
+
+class Conditions(TypedDict, total=False):
+    """The state of the machine at one moment."""
+
+    at: Moment
+    load_1m: float | None
+    steal: float | None  # share of CPU time that the hypervisor took since the reading before
+    others_cpus: float | None  # CPUs that other processes used since then
+    cpu_mhz: Any
+    governor: str | None
+    turbo: bool | None
+    smt: bool | None
+    thp: str | None
+    numa_balancing: int | None
+    temperature_c: float | None
+    power_source: str | None
+    free_bytes: int | None
+    throttle_events: int | None
+    quota_cpus: float | None
+    quota_throttled_s: float | None
+    allowed_cpus: int | None
+    shared_node: bool | None
+    gpu: GpuConditions | None
+    counters: Counters
+    unknown: Unknown
+
+
+class Around(TypedDict):
+    """The conditions before and after."""
+
+    before: Conditions | None
+    after: Conditions | None
+    during: NotRequired[list[GpuConditions]]
+
+
+class Timer(TypedDict):
+    name: str
+    resolution_ns: float
+    overhead_ns: float
+
+
+class Operand(TypedDict):
+    address: str
+    alignment: int
+    strides: list[int] | None
+
+
+class Operands(TypedDict, total=False):
+    """Where the operands lie, as the library has them."""
+
+    seed: int
+    A: Operand | None
+    B: Operand | None
+    C: Operand | None
+    unknown: Unknown
+
+
+class Identity(TypedDict, total=False):
+    """What the process says that it loaded."""
+
+    packages: dict[str, str | None]
+    library: Library | None
+    precision: dict[str, Any]
+    python: str
+
+
+class Warmup(TypedDict):
+    seconds: float
+    calls: int
+    steady: bool
+
+
+class Samples(TypedDict):
+    """Batches of `inner` calls, in the order taken."""
+
+    at_ns: list[int]  # start of each, from the first
+    elapsed_ns: list[int]
+    device_ns: list[int] | None  # where the device has a clock of its own
+
+
+class Selftest(TypedDict):
+    """Twice the work takes about twice the time."""
+
+    ratio: float | None
+    inner: int
+    ok: bool
+    reason: str | None
+
+
+class Leftover(TypedDict):
+    """No work is left behind the fence."""
+
+    seconds: float
+    ok: bool
+    reason: str | None
+
+
+class Threads(TypedDict):
+    asked: int
+    library: NotRequired[int | None]  # what the library says
+    os: NotRequired[int | None]  # threads that the process has
+    burned: NotRequired[float | None]  # CPU seconds a second
+    waited: NotRequired[float | None]  # threads that waited for a CPU
+    seen: int | None  # threads that worked
+    affinity_before: NotRequired[list[int] | None]
+    affinity_after: NotRequired[list[int] | None]
+    quota: NotRequired[float | None]  # CPUs
+    window_s: NotRequired[float | None]
+    unknown: NotRequired[Unknown]
+
+
+class Verdict(TypedDict):
+    """The result compared with float64."""
+
+    ok: bool
+    rel_error: float | None
+    bound: float
+    method: NotRequired[str]
+    rows: NotRequired[int]  # checked exactly
+    miss_probability: NotRequired[float]
+    problem: NotRequired[Literal["nan", "inf", "zeros", "error"] | None]
+    detail: NotRequired[str | None]
+    precision: NotRequired[str | None]
+
+
+class Verify(TypedDict):
+    """Before and after the timing, and with fresh operands."""
+
+    before: Verdict | None
+    after: NotRequired[Verdict | None]
+    fresh: NotRequired[Verdict | None]
+
+
+class Invocation(TypedDict):
+    """One fresh process; of one that ended early, what it knew by then."""
+
+    index: Natural
+    round: Positive
+    started_at: NotRequired[Moment]
+    status: Status
+    reason: NotRequired[str | None]
+    flags: NotRequired[list[str]]
+    stage: NotRequired[str]
+    import_s: NotRequired[float]
+    timer: NotRequired[Timer]
+    setup_s: NotRequired[float]
+    operands: NotRequired[Operands]
+    expression: NotRequired[str]
+    expression_names: NotRequired[str | None]
+    first_call_s: NotRequired[float]
+    identity: NotRequired[Identity]
+    verify: NotRequired[Verify]
+    warmup: NotRequired[Warmup]
+    inner: NotRequired[Positive]  # calls in each sample
+    selftest: NotRequired[Selftest]
+    call_overhead_ns: NotRequired[float | None]
+    against_float32: NotRequired[float | None]  # how many times slower
+    threads: NotRequired[Threads]
+    samples: NotRequired[Samples]
+    stop: NotRequired[Literal["interval", "plateau", "time-limit", "max-samples", "budget"]]
+    effective_precision: NotRequired[str | None]
+    leftover: NotRequired[Leftover]
+    peak_rss_bytes: NotRequired[int]
+    conditions: NotRequired[Around]
+    stdout_tail: NotRequired[str]
+    failure: NotRequired[Failure | None]
+    unknown: NotRequired[Unknown]
+
+
+class Routine(TypedDict, total=False):
+    """A call that reached a BLAS; `evidence` is the mark of docs/evidence.md."""
+
+    evidence: str
+    symbol: str | None
+    routine: str | None
+    library: str | None
+    caller: str | None
+    args: dict[str, Any] | None
+    count: int | None
+    reason: str | None
+    source: Any
+
+
+class Kernel(TypedDict, total=False):
+    evidence: str
+    name: str | None
+    core: str | None
+    count: int | None
+    share: float | None
+    samples: int | None
+    library: str | None
+    reason: str | None
+    source: Any
+
+
+class Evidence(TypedDict):
+    """What really ran; see docs/evidence.md."""
+
+    status: str
+    reason: NotRequired[str | None]
+    cost_s: NotRequired[float | None]
+    routines: NotRequired[list[Routine]]
+    kernels: NotRequired[list[Kernel]]
+    hidden: NotRequired[list[dict[str, Any]]]
+    no_blas: NotRequired[dict[str, Any] | None]
+    inconsistent: NotRequired[Any]
+    slots_watched: NotRequired[int | None]
+    problems: NotRequired[dict[str, Any]]
+
+
+class Run(TypedDict):
+    """One measurement of a cell at one time."""
+
+    schema: int
+    id: str  # start of the run and six random hex digits
+    tool: Tool
+    started_at: Moment
+    ended_at: Moment
+    follows: NotRequired[str | None]  # id of the run before it, where the clock was set back since
+    machine: Name
+    backend: Name
+    adapter: str
+    device: Literal["cpu", "cuda", "mps", "gpu"]
+    cell: CellKeys
+    status: Status
+    reason: str | None
+    flags: list[str]
+    failure: Failure | None
+    host: Host
+    gpu: Gpu | None
+    slurm: NotRequired[Slurm | None]
+    promise: NotRequired[Promise | None]
+    context: Context
+    environment: Environment
+    expression: str | None  # the statement that was timed
+    library: Library | None
+    settings: dict[str, Any]  # of the study
+    order: int | None  # place in the study's shuffled order
+    invocations: list[Invocation]
+    conditions: Around
+    evidence: Evidence | None
+    unknown: Unknown
