@@ -25,7 +25,7 @@ ELSEWHERE: dict[str, Any] = {
 
 
 def nobody() -> Redactor:
-    return Redactor(Path("/nowhere"), user="jdoe", host="login1.example.org")
+    return Redactor(user="jdoe", host="login1.example.org")
 
 
 def test_nothing_of_the_cluster_is_in_it(tmp_path: Path) -> None:
@@ -108,10 +108,10 @@ def test_a_run_of_another_machine_settles_nothing(tmp_path: Path) -> None:
     write(tmp_path, whole(), whole(128, **ELSEWHERE))
     cells = [("numpy-openblas", synthetic.gemm(n), "planned", None) for n in (64, 128)]
     synthetic.write_plan(tmp_path, cells)
-    manifest = pack.pack(tmp_path, MACHINE, tmp_path / "b.zip", nobody())
+    manifest = pack.pack(tmp_path, MACHINE, tmp_path / "b.zip", nobody()).manifest
     assert (manifest["complete"], manifest["planned"], manifest["settled"]) == (False, 2, 1)
     write(tmp_path, whole(128, day=2), whole(128, day=3, status="crashed", **ELSEWHERE))
-    manifest = pack.pack(tmp_path, MACHINE, tmp_path / "b.zip", nobody())
+    manifest = pack.pack(tmp_path, MACHINE, tmp_path / "b.zip", nobody()).manifest
     assert (manifest["complete"], manifest["settled"]) == (True, 2)
 
 

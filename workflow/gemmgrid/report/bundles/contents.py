@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
+from gemmgrid.records import history
 from gemmgrid.records.foreign_runs import is_elsewhere
-from gemmgrid.records.run import NotARunError, migrate
+from gemmgrid.records.run import NotARunError, admit
+from gemmgrid.records.run_types import Run
+from gemmgrid.records.shape import keys_of
 from gemmgrid.report.bundles.layout import MOST_LINE_BYTES
 from gemmgrid.report.read.fields import clean
 
-SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
 SHOWN = 5
 
 
@@ -43,19 +39,16 @@ class Runs:
         self._backend, self._cell = backend, cell
         self._seen: set[str] = set()
 
-    def read(self, line: bytes) -> tuple[dict[str, Any], Entry]:
-        """The run of a line; UnfitError where it is none that belongs there."""
+    def read(self, line: bytes) -> Entry:
+        """The run of a line; UnfitError where it is none that belongs there.
+
+        Every command reads runs by the same rules; what those read as unknown is unfit here.
+        """
         if len(line) > MOST_LINE_BYTES:
             raise UnfitError(f"longer than {MOST_LINE_BYTES} bytes")
-        try:
-            run = migrate(parse(line))
-        except NotARunError as error:
-            raise UnfitError(clean(str(error))) from None
+        run, problems = run_of(parse(line))
         found = entry(run)
-        problems = [
-            f"{'.'.join(map(str, error.absolute_path)) or 'the run'}: {error.message}"
-            for error in _schema().iter_errors(run)
-        ]
+        problems += [f"{key!r} is no key of a run" for key in run if key not in keys_of(Run)]
         if run["backend"] != self._backend:
             problems.append(f"a run of backend {run['backend']!r}")
         if run["cell"].get("name") != self._cell:
@@ -67,7 +60,15 @@ class Runs:
         if problems:
             raise UnfitError("; ".join(clean(problem, 200) for problem in problems[:SHOWN]))
         self._seen.add(found.id)
-        return run, found
+        return found
+
+
+def run_of(document: Any) -> tuple[dict[str, Any], list[str]]:
+    """A line's run as every command reads it, and what in it is read as unknown; or UnfitError."""
+    try:
+        return admit(document)
+    except (NotARunError, ValueError, TypeError, OverflowError) as error:
+        raise UnfitError(clean(str(error))) from None
 
 
 def entry(run: Mapping[str, Any]) -> Entry:
@@ -76,7 +77,7 @@ def entry(run: Mapping[str, Any]) -> Entry:
     identity = host.get("id") if isinstance(host, Mapping) else None
     return Entry(
         str(run["id"]),
-        str(run.get("ended_at") or run["started_at"]),
+        history.moment(run),
         str(run["status"]),
         str(identity) if identity else None,
         not is_elsewhere(run),
@@ -94,7 +95,7 @@ def machine_file(content: bytes) -> dict[str, Any]:
 def parse(content: bytes) -> Any:
     """Strict JSON: UTF-8, and only numbers that are finite; UnfitError otherwise."""
     try:
-        return json.loads(content.decode(), parse_constant=_refuse, parse_float=_finite)
+        return history.loads(content.decode())
     except (ValueError, RecursionError) as error:
         raise UnfitError(f"is not JSON: {clean(str(error), 200)}") from None
 
@@ -110,22 +111,3 @@ def lines(content: bytes) -> Iterator[tuple[int, bytes]]:
     for number, line in enumerate(content.split(b"\n"), start=1):
         if line.strip():
             yield number, line
-
-
-def _refuse(text: str) -> Any:
-    raise ValueError(f"{text} is not JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text[:40]} is no finite number")
-    return number
-
-
-@cache
-def _schema() -> Any:
-    from jsonschema import Draft202012Validator
-
-    with (SCHEMAS / "run.schema.yaml").open(encoding="utf-8") as stream:
-        return Draft202012Validator(yaml.safe_load(stream))

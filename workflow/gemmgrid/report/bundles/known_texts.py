@@ -10,12 +10,14 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 
 from gemmgrid.records.run import FLAGS, STATUSES
+from gemmgrid.report.bundles.harmless import WORDS
 
 LEFT_OUT = "(left out of the bundle)"
 """Stands for a text of which nothing is known."""
@@ -24,29 +26,14 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 _LONGEST = 300
 """Longer literals are explanations of the source, not parts of messages."""
 _SHORTEST_WORD = 4
-_NUMBER = re.compile(r"[-+±~<>≥≤]?\d{1,4}(?:[.,:x×]\d+)*(?:e[-+]?\d+)?[%×]?|\d+\.\d+(?:e[-+]?\d+)?%?")
-"""A long whole number may be a job or a user: it passes with a unit only."""
-_UNITS = frozenset({"%", "s", "ms", "us", "µs", "ns", "B", "KB", "MB", "GB", "TB", "KiB", "MiB"})
-_UNITS |= {"GiB", "W", "J", "Hz", "kHz", "MHz", "GHz", "C", "CPU", "CPUs", "bytes", "samples"}
-_UNITS |= {"calls", "cores", "thread", "threads", "minutes", "hours", "times", "GFLOP/s"}
-_IDENTIFYING = frozenset({"job", "jobs", "node", "nodes", "partition", "account", "by", "user"})
-_IDENTIFYING |= {"uid", "pid", "process", "id", "port", "slurm", "qos", "cluster", "host", "array"}
-"""Words after which even a number or a known word is somebody's."""
-_WORDS = frozenset(
-    {
-        *(*STATUSES, *FLAGS, "float16", "bfloat16", "float32", "float64", "complex64"),
-        *("complex128", "tf32", "dot", "gemv", "gemm", "none", "null", "nan", "inf", "cpu", "cuda"),
-        *("import", "setup", "verify", "warmup", "sample", "start", "evidence", "done", "sampling"),
-        *("OpenBLAS", "MKL", "BLIS", "FlexiBLAS", "ArmPL", "Accelerate", "ATLAS", "cuBLAS", "oneDNN"),
-        *("TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "DEADLINE"),
-        *("CANCELLED", "FAILED", "COMPLETED", "a", "and", "are", "for", "is", "not", "of", "the"),
-        *("in", "than", "to", "was", "with", "GPU", "CPU", "OutOfMemoryError", "LinAlgError"),
-        *(name for name in vars(builtins) if name.endswith(("Error", "Exception"))),
-    }
+_NUMBER = re.compile(
+    r"[-+±~<>≥≤]?\d{1,4}(?:[.,:x×]\d+)*(?:e[-+]?\d+)?[%×]?|\d+\.\d+(?:e[-+]?\d+)?%?"
 )
+"""A long whole number may be a job or a user: it passes with a unit only."""
+_WORDS = WORDS["words"] | {*STATUSES, *FLAGS, *(one.name.casefold() for one in signal.Signals)}
+_WORDS |= {name.casefold() for name in vars(builtins) if name.endswith(("Error", "Exception"))}
 _RAISED = re.compile(r"[A-Z][A-Za-z]+(?:Error|Exception)(?=:)")
 """What Python says first of an exception."""
-_SIGNAL = re.compile(r"SIG[A-Z0-9]+")
 _EDGES = " \t\n.,;:()[]'\"`"
 
 
@@ -67,11 +54,11 @@ def is_ours(text: str) -> bool:
 @lru_cache(maxsize=20_000)
 def known_part(text: str) -> str:
     """The text with "…" for all that is not known; LEFT_OUT where no phrase of it is."""
-    if not text.strip() or is_ours(text):
+    if is_ours(text) or text.casefold() in ("", *_WORDS):
         return text
     told: list[str] = []
     raised = _RAISED.match(text)
-    known, gap, at = raised is not None and raised[0] in _WORDS, 0, 0
+    known, gap, at = raised is not None and raised[0].casefold() in _WORDS, 0, 0
     for word in re.finditer(r"[^\s.,;:()\[\]'\"`]+", text):
         if word.start() < at:
             continue
@@ -97,7 +84,7 @@ def _phrase_at(text: str, start: int) -> str | None:
 def _gap(text: str, before: list[str]) -> str:
     """What stands between two phrases, with "…" for each word that is not harmless."""
     earlier = "".join(before[-1:]).split()
-    hidden = bool(earlier) and earlier[-1].strip(_EDGES).casefold() in _IDENTIFYING
+    hidden = bool(earlier) and earlier[-1].strip(_EDGES).casefold() in WORDS["identifying"]
     parts = re.split(r"(\s+)", text)
     words = [part.strip(_EDGES) for part in parts]
     told = []
@@ -106,20 +93,21 @@ def _gap(text: str, before: list[str]) -> str:
             told.append(part)
             continue
         following = next((other for other in words[place + 1 :] if other), "")
-        if not hidden and _is_harmless(word, following):
+        # `ended by SIGKILL` tells of nobody.
+        if (word.startswith("SIG") or not hidden) and _is_harmless(word, following):
             told.append(part)
             continue
         # `jobs 12, 13`: a list of them is as identifying as the first.
-        hidden = word.casefold() in _IDENTIFYING or (hidden and part.endswith(","))
+        hidden = word.casefold() in WORDS["identifying"] or (hidden and part.endswith(","))
         start = part.index(word)
         told.append(part[:start] + GAP + part[start + len(word) :])
     return "".join(told)
 
 
 def _is_harmless(word: str, following: str) -> bool:
-    if word == GAP or word in _WORDS or word in _UNITS or _SIGNAL.fullmatch(word):
+    if word == GAP or word.casefold() in _WORDS or word in WORDS["units"]:
         return True
-    return _NUMBER.fullmatch(word) is not None or (word.isdigit() and following in _UNITS)
+    return _NUMBER.fullmatch(word) is not None or (word.isdigit() and following in WORDS["units"])
 
 
 def _first_word(text: str) -> str:

@@ -13,7 +13,10 @@ from typing import Any
 
 from gemmgrid import __version__
 from gemmgrid.records import history
+from gemmgrid.records.files import read_regular, reason
 from gemmgrid.records.run import SCHEMA_VERSION, SETTLED
+from gemmgrid.records.run_types import Run
+from gemmgrid.records.shape import keys_of
 from gemmgrid.report.bundles import archive, contents
 from gemmgrid.report.bundles.contents import Entry, Runs, UnfitError
 from gemmgrid.report.bundles.layout import (
@@ -83,14 +86,14 @@ class _Packing:
 
     def write(self, bundle: zipfile.ZipFile) -> None:
         # A folder's host is known only once all of its runs are.
-        whole = [found for file in self._files for _, _, found in self._runs(file)]
+        whole = [found for file in self._files for _, found in self._runs(file)]
         self._host = contents.machine_host(whole)
         self.packed.left_out.clear()
         statuses: dict[str, str] = {}
         for file in self._files:
             kept: list[bytes] = []
             latest: Entry | None = None
-            for _, line, found in self._runs(file):
+            for line, found in self._runs(file):
                 kept.append(line + b"\n")
                 if found.own and (latest is None or found.moment >= latest.moment):
                     latest = found
@@ -100,7 +103,7 @@ class _Packing:
                 if latest:
                     statuses[path] = latest.status
         if not self.packed.manifest["files"]:
-            told = "; ".join(_shown(problem) for problem in self.packed.left_out[:3])
+            told = "; ".join(shown(problem) for problem in self.packed.left_out[:3])
             raise BundleError(
                 f"{self._results / self._machine} holds no run that could be packed"
                 + (f" ({told})" if told else "")
@@ -121,12 +124,12 @@ class _Packing:
         }
         _write(bundle, MANIFEST, _spell(self.packed.manifest))
 
-    def _runs(self, file: CellFile) -> Iterator[tuple[int, bytes, Entry]]:
+    def _runs(self, file: CellFile) -> Iterator[tuple[bytes, Entry]]:
         """The lines of a history that can be packed, as they are packed; the rest is noted."""
         try:
-            content = file.path.read_bytes()
+            content = read_regular(file.path)
         except OSError as error:
-            self._leave_out(file.path, None, f"cannot be read: {error.strerror}")
+            self._leave_out(file.path, None, reason(file.path, error))
             return
         runs = Runs(file.backend, file.cell.name)
         seen: set[bytes] = set()
@@ -136,11 +139,10 @@ class _Packing:
                 continue
             seen.add(fingerprint)
             try:
-                document = contents.parse(line)
-                if self._redactor and isinstance(document, dict):
-                    document = self._redactor.run(document)
-                packed = history.dumps(document).encode()
-                _, found = runs.read(packed)
+                run, _ = contents.run_of(contents.parse(line))
+                run = {key: value for key, value in run.items() if key in keys_of(Run)}
+                packed = history.dumps(self._redactor.run(run) if self._redactor else run).encode()
+                found = runs.read(packed)
             except UnfitError as error:
                 self._leave_out(file.path, number, str(error))
                 continue
@@ -148,17 +150,18 @@ class _Packing:
                 told = f"it was made on host {found.host}, and most here on {self._host}"
                 self._leave_out(file.path, number, told)
                 continue
-            yield number, packed, found
+            yield packed, found
 
     def _machine_file(self, bundle: zipfile.ZipFile) -> None:
         path = self._results / self._machine / MACHINE_FILE
         try:
-            document = contents.machine_file(path.read_bytes())
+            document = contents.machine_file(read_regular(path))
         except FileNotFoundError:
             return
-        except (OSError, UnfitError) as error:
-            self._leave_out(path, None, str(error))
-            return
+        except OSError as error:
+            return self._leave_out(path, None, reason(path, error))
+        except UnfitError as error:
+            return self._leave_out(path, None, str(error))
         shown = self._redactor.machine(document) if self._redactor else document
         self._add(bundle, f"{self._machine}/{MACHINE_FILE}", _spell(shown), None)
 
@@ -195,7 +198,8 @@ def _completeness(results: Path, machine: str, statuses: Mapping[str, str]) -> d
     }
 
 
-def _shown(problem: Problem) -> str:
+def shown(problem: Problem) -> str:
+    """A line that stayed here, and why."""
     line = "" if problem.line is None else f", line {problem.line}"
     return f"{problem.file}{line}: {problem.problem}"
 

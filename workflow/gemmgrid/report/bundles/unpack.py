@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from gemmgrid.records import history
+from gemmgrid.records.files import read_regular, write_atomically
 from gemmgrid.records.names import name_problem
 from gemmgrid.records.text import count
-from gemmgrid.report.bundles import archive, contents, layout
+from gemmgrid.report.bundles import archive, contents
 from gemmgrid.report.bundles.archive import Archive
 from gemmgrid.report.bundles.contents import Entry, Runs, UnfitError
 from gemmgrid.report.bundles.layout import MACHINE_FILE, BundleError
@@ -54,10 +55,10 @@ def unpack(bundle: Path, results: Path, name: str | None = None) -> Arrived:
             targets = {path: _inside(results, machine, *path.split("/")[1:]) for path in found}
             target = _inside(results, machine, MACHINE_FILE)
             _insist_on_same_machine(results / machine, opened, entries, described, bool(name))
-            for path in found:
-                _merge(targets[path], opened.lines(path), found[path], arrived)
+            for path, runs in found.items():
+                _merge(targets[path], opened.lines(path), runs, arrived)
             if described and not target.exists():
-                history.write_atomically(target, described)
+                write_atomically(target, described)
                 arrived.machine_file = True
     return arrived
 
@@ -69,7 +70,7 @@ def _entries(opened: Archive, path: str) -> list[Entry]:
     found = []
     for number, line in opened.lines(path):
         try:
-            found.append(runs.read(line)[1])
+            found.append(runs.read(line))
         except UnfitError as error:
             raise BundleError(f"{path}, line {number}: {error}") from None
     if not found:
@@ -129,7 +130,8 @@ def _insist_on_same_machine(
     if here_host and there_host and here_host != there_host:
         raise BundleError(
             f"{folder} holds results of other hardware ({here_host}) than the bundle "
-            f"({there_host}): take it in under another name, as in `make unpack BUNDLE=… AS={other}`"
+            f"({there_host}): take it in under another name, as in "
+            f"`make unpack BUNDLE=… AS={other}`"
         )
     if chosen or not here or {one.id for one in here} & {one.id for one in entries}:
         return
@@ -152,7 +154,7 @@ def _described_at(content: bytes | None) -> Any:
 
 def _read(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError:
         return None
 
@@ -171,7 +173,7 @@ def _merge(
     path: Path, lines: Iterator[tuple[int, bytes]], entries: list[Entry], arrived: Arrived
 ) -> None:
     """Add the runs that are not here yet; each side's lines stay in their order."""
-    earlier = _placed(path.read_bytes()) if path.exists() else []
+    earlier = _placed(read_regular(path)) if path.exists() else []
     known = {identity for _, identity, _ in earlier}
     added = [
         (found.moment, found.id, line)
@@ -184,7 +186,7 @@ def _merge(
     arrived.cells += not earlier
     if added:
         whole = heapq.merge(earlier, added, key=lambda entry: entry[0])
-        history.write_atomically(path, b"".join(line + b"\n" for _, _, line in whole))
+        write_atomically(path, b"".join(line + b"\n" for _, _, line in whole))
 
 
 def _placed(content: bytes) -> list[tuple[str, str | None, bytes]]:
@@ -194,10 +196,9 @@ def _placed(content: bytes) -> list[tuple[str, str | None, bytes]]:
     for _, line in contents.lines(content):
         identity = None
         try:
-            run = contents.parse(line)
-            moment = max(moment, run.get("ended_at") or run["started_at"])
-            identity = run["id"] if isinstance(run["id"], str) else None
-        except (UnfitError, TypeError, KeyError, AttributeError):
+            run, _ = contents.run_of(contents.parse(line))
+            moment, identity = max(moment, history.moment(run)), run["id"]
+        except UnfitError:
             pass
         placed.append((moment, identity, line))
     return placed
