@@ -10,7 +10,7 @@ $(foreach name,$(ASKED),$(if $(findstring command,$(origin $(name))),\
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 GEMMGRID = PYTHONPATH="workflow$${PYTHONPATH:+:$$PYTHONPATH}" .venv/bin/python -m gemmgrid
 
-.PHONY: help setup bench slurm slurm-plan report stale bundle unpack doctor test test-blas lint benchmarks clean
+.PHONY: help setup bench slurm slurm-plan report stale bundle unpack doctor test test-all test-blas lint benchmarks clean
 
 help: ## this list
 	@echo 'make bench                 measure this machine, print a table, write reports/index.html'
@@ -23,7 +23,8 @@ help: ## this list
 	@echo 'make bundle                one machine'"'"'s results in one file (MACHINE=… OUT=… IDENTIFY=1)'
 	@echo 'make unpack BUNDLE=file    take in the results of another machine (AS=another-name)'
 	@echo 'make doctor                what makes timings noisy on this machine, and the cure'
-	@echo 'make test                  the tests; make lint: format, lint, types'
+	@echo 'make test                  the tests, in a few minutes; make test-all: all of them'
+	@echo 'make lint                  format, lint, types'
 	@echo 'make test-blas             four BLAS libraries under one NumPy (minutes; Debian, x86-64)'
 	@echo 'make benchmarks            how gemmgrid itself measures and costs'
 	@echo 'make clean                 remove environments and caches, never results'
@@ -62,7 +63,7 @@ unpack: setup
 doctor: setup
 	@$(GEMMGRID) doctor
 
-test test-blas: .venv/ready-to-test
+test test-all test-blas: .venv/ready-to-test
 	@$(GEMMGRID) make $@
 
 lint: .venv/ready-to-test

@@ -36,7 +36,8 @@ from gemmgrid.measure.supervise.assemble import seconds_per_call
 from gemmgrid.measure.supervise.rounds import gather
 from gemmgrid.records.cell import PROTOCOL, Cell
 from gemmgrid.records.context import digest
-from gemmgrid.records.history import dumps, write_atomically
+from gemmgrid.records.files import write_atomically
+from gemmgrid.records.history import dumps
 from gemmgrid.report.judge.statistics import interval
 
 KEPT = ROOT / "results" / ".benchmarks" / "repeatability"

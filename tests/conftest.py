@@ -1,4 +1,6 @@
-"""What all tests share: skipping can be forbidden, so that a green run means all was tested.
+"""What all tests share: which of them are long, and that skipping can be forbidden.
+
+`make test` leaves the long ones out, `make test-all` runs everything.
 
 With GEMMGRID_NO_SKIP=1 a skipped test fails, unless its reason starts with `hardware:`: a GPU, an
 Apple machine or a processor cannot be installed.
@@ -8,11 +10,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+LONG = ("benchmarks", "browser", "conda", "slurm", "workflow", "test_fresh_clone.py")
+"""Folders and files whose tests start whole workflows, a cluster or a browser; where one of them is
+marked `short`, it belongs to `make test` all the same."""
 NO_SKIP = os.environ.get("GEMMGRID_NO_SKIP") == "1"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: no part of `make test`; see conftest.LONG")
+    config.addinivalue_line("markers", "short: part of `make test` though its folder is long")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        place = item.path.relative_to(here).parts[0]
+        if place in LONG and not item.get_closest_marker("short"):
+            item.add_marker("long")
 
 
 @pytest.hookimpl(wrapper=True)

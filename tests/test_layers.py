@@ -1,4 +1,4 @@
-"""Three wings on one floor: who may import whom, and what; proven on the imports themselves."""
+"""Three wings on one ground floor: who may import whom, and what; proven on the imports."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,14 @@ import pytest
 from tests.measure.interpreters import ROOT, run
 
 PACKAGE = ROOT / "workflow/gemmgrid"
-WINGS = {"records", "plan", "measure", "report"}
+GROUND = {"records", "system"}
+WINGS = {*GROUND, "plan", "measure", "report"}
 NUMERIC = {"numpy", "scipy", "torch", "mlx", "jax", "pandas", "pyarrow", "seaborn", "matplotlib"}
 REPORTING = {"numpy", "pandas", "pyarrow", "seaborn", "matplotlib", "jinja2", "markupsafe"}
 REPORTING |= {"yaml", "jsonschema"}  # for references and for bundles from elsewhere
 BACKENDS = {"scipy", "torch", "mlx", "jax"}
+WATCHING = {"psutil", "pynvml"}
+"""What the supervising side loads when it needs it, and a measured process never."""
 SUPERVISING = [
     "gemmgrid.measure.__main__",
     "gemmgrid.measure.supervise.supervisor",
@@ -27,15 +31,35 @@ SUPERVISING = [
 ]
 
 
+FLOORS = {
+    "measure": [
+        {"host", "libraries", "peaks"},
+        {"machine", "adapters"},
+        {"invocation", "supervise"},
+        {"dispatch", "doctor", "node", "explain"},
+        {"__main__"},
+    ],
+}
+"""Each wing's rooms from the bottom: a room imports itself and what lies on lower floors."""
+
+
 def imports(path: Path) -> set[str]:
-    """Modules that a file imports anywhere, also inside functions."""
+    """Modules that a file imports anywhere, also inside functions; not those that only annotate."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in _running(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return found
+
+
+def _running(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those under `if TYPE_CHECKING:`."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from _running(node)
 
 
 def files(wing: str) -> list[Path]:
@@ -45,8 +69,8 @@ def files(wing: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("wing", sorted(WINGS))
-def test_a_wing_imports_records_and_no_other_wing(wing):
-    allowed = {wing, "records"}
+def test_a_wing_imports_the_ground_floor_and_no_other_wing(wing):
+    allowed = {wing} if wing in GROUND else {wing, *GROUND}
     for path in files(wing):
         for module in imports(path):
             parts = module.split(".")
@@ -54,13 +78,31 @@ def test_a_wing_imports_records_and_no_other_wing(wing):
                 assert parts[1] in allowed, f"{path.relative_to(ROOT)} imports {module}"
 
 
+@pytest.mark.parametrize("wing", sorted(FLOORS))
+def test_the_rooms_of_a_wing_stand_on_floors(wing):
+    level = {room: number for number, rooms in enumerate(FLOORS[wing]) for room in rooms}
+    for path in files(wing):
+        room = path.relative_to(PACKAGE / wing).parts[0].removesuffix(".py")
+        if room == "__init__":
+            continue
+        for module in imports(path):
+            parts = module.split(".")
+            if parts[:2] == ["gemmgrid", wing] and len(parts) > 2 and parts[2] != room:
+                told = f"{path.relative_to(ROOT)} imports {module}"
+                assert parts[2] not in level or level[parts[2]] < level[room], told
+
+
 @pytest.mark.parametrize(
     ("wing", "allowed"),
     [
         ("records", set()),
-        ("plan", {"yaml", "jsonschema"}),
+        ("system", {"psutil"}),
+        ("plan", {"yaml", "jsonschema", "pynvml"}),
         ("report", REPORTING),
-        ("measure", NUMERIC - {"pandas", "pyarrow", "seaborn", "matplotlib"} | {"jaxlib"}),
+        (
+            "measure",
+            NUMERIC - {"pandas", "pyarrow", "seaborn", "matplotlib"} | {"jaxlib"} | WATCHING,
+        ),
     ],
 )
 def test_what_each_wing_imports_beside_the_standard_library(wing, allowed):
@@ -95,7 +137,8 @@ def test_planning_loads_no_numeric_library():
 
 
 @pytest.mark.parametrize("module", SUPERVISING)
-def test_the_supervising_side_loads_the_standard_library_only(module):
+def test_the_supervising_side_starts_with_the_standard_library_only(module):
+    """It starts fast: psutil and pynvml are loaded where a machine has what they tell."""
     own = set(sys.stdlib_module_names) | {"gemmgrid", "__main__", "sitecustomize", "usercustomize"}
     strangers = {name for name in loaded(module) - own if not name.startswith(("_", "__editable"))}
     assert not strangers - {"distutils-precedence"}, strangers
@@ -118,4 +161,4 @@ def test_a_measured_process_loads_numpy_and_its_backend_only(environment, adapte
         "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
     )
     names = set(json.loads(run(environment, "-c", program).splitlines()[-1]))
-    assert not (names & NUMERIC) - {"numpy"} - own
+    assert not (names & (NUMERIC | WATCHING)) - {"numpy"} - own

@@ -174,6 +174,7 @@ def test_studies_are_listed_where_one_is_not_there(capsys: pytest.CaptureFixture
 
 
 def test_the_arguments_of_the_tests_are_words() -> None:
-    assert make.command("test", {"ARGUMENTS": "-k 'a or b' $(touch PWN)"}) == [
+    assert make.command("test-all", {"ARGUMENTS": "-k 'a or b' $(touch PWN)"}) == [
         *("pytest", "-k", "a or b", "$(touch", "PWN)")
     ]
+    assert make.command("test", {"ARGUMENTS": "-x"}) == ["pytest", "-m", "not long", "-x"]

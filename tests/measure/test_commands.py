@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gemmgrid.measure import __main__ as command
-from gemmgrid.measure.host.identity import Whereabouts
+from gemmgrid.measure.machine.this_machine import ThisMachine
 from gemmgrid.measure.node import recovery, slurm
 from gemmgrid.measure.supervise.progress import Progress
 from gemmgrid.records import history
@@ -116,7 +116,7 @@ def test_a_nodes_measurement_is_kept_whatever_the_shared_files_do(folder, monkey
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setattr(slurm, "describe", lambda: {"job_id": "7", "exclusive": False})
     monkeypatch.setattr(command, "measure_cell", lambda *given: part(slurm=None, promise=None))
-    monkeypatch.setattr(Whereabouts, step, refuse)
+    monkeypatch.setattr(ThisMachine, step, refuse)
     given = arguments(monkeypatch, *folder.measuring("round"), "--keep", folder.keep)
     command._measure(given, lambda: None)
     run = json.loads((folder.kept / f"{PLACE}.1.7.json").read_text())

@@ -7,9 +7,10 @@ import socket
 
 import pytest
 
-from gemmgrid.plan import cpus, hardware
+from gemmgrid.plan import hardware
 from gemmgrid.plan.config.machines import local_target
 from gemmgrid.records.names import name_problem
+from gemmgrid.system import cpus
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ from gemmgrid.records.names import name_problem
          "intel-xeon-e5-2680-v4-28c-tesla-t4"),
         ("13th Gen Intel(R) Core(TM) i7-1360P", 12, None, "intel-core-i7-1360p-12c"),
         ("Apple M2 Max", 12, None, "apple-m2-max-12c"),
-        ("arm-neoverse-v2", 72, "NVIDIA GH200 480GB", "arm-neoverse-v2-72c-gh200-480gb"),
+        ("Arm Neoverse V2", 72, "NVIDIA GH200 480GB", "arm-neoverse-v2-72c-gh200-480gb"),
         ("(R) CPU @ 2", 4, None, "unknown-4c"),
     ],
 )  # fmt: skip
@@ -43,7 +44,7 @@ def test_models_in_cpuinfo():
     x86 = "processor\t: 0\nvendor_id\t: X\nmodel name\t: AMD EPYC 9654\n\n" * 2
     assert hardware.model_in_cpuinfo(x86) == "AMD EPYC 9654"
     arm = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n\n"
-    assert hardware.model_in_cpuinfo(arm) == "arm-neoverse-v1"
+    assert hardware.model_in_cpuinfo(arm) == "Arm Neoverse V1"
     assert hardware.model_in_cpuinfo(arm.replace("0xd40", "0xfff")) == "arm-0x41-0xfff"
     assert hardware.model_in_cpuinfo("processor\t: 0\ncpu\t: POWER9\n") == "POWER9"
     assert hardware.model_in_cpuinfo("") is None
@@ -68,9 +69,9 @@ def test_this_machine_has_a_usable_name_that_is_not_its_hosts():
 
 
 def topology(root, cores, **changes):
-    """A /sys/devices/system/cpu with one folder a CPU: (package, core) each."""
+    """A /sys of CPUs with one folder each: (package, core)."""
     for cpu, (package, core) in enumerate(cores):
-        folder = root / f"cpu{cpu}/topology"
+        folder = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
         folder.mkdir(parents=True)
         (folder / "physical_package_id").write_text(f"{package}\n")
         (folder / "core_id").write_text(f"{core}\n")
@@ -88,32 +89,11 @@ def test_physical_cores(tmp_path):
     assert cpus.cores_among([0, 1, 2], tmp_path / "nothing") == 3
 
 
-def cgroup(tmp_path, line, files):
-    (tmp_path / "self").write_text(line + "\n")
-    for name, content in files.items():
-        path = tmp_path / "fs" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content + "\n")
-    return cpus.quota(tmp_path / "fs", tmp_path / "self")
-
-
-@pytest.mark.parametrize(
-    ("line", "files", "expected"),
-    [
-        ("0::/", {"cpu.max": "max 100000"}, None),
-        ("0::/", {"cpu.max": "250000 100000"}, 2),
-        ("0::/a/b", {"a/b/cpu.max": "max 100000", "a/cpu.max": "300000 100000"}, 3),
-        ("0::/a", {"a/cpu.max": "50000 100000"}, 1),
-        ("0::/../outside", {"cpu.max": "400000 100000"}, 4),
-        ("4:cpu,cpuacct:/job", {"cpu,cpuacct/job/cpu.cfs_quota_us": "150000",
-                                "cpu,cpuacct/job/cpu.cfs_period_us": "100000"}, 1),
-        ("4:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
-        ("4:memory:/job", {}, None),
-        ("0::/", {"cpu.max": "nonsense"}, None),
-    ],
-)  # fmt: skip
-def test_quota_of_cgroups(tmp_path, line, files, expected):
-    assert cgroup(tmp_path, line, files) == expected
+def test_a_quota_counts_in_whole_cpus(monkeypatch):
+    for limit, whole in ((None, None), (2.5, 2), (0.5, 1)):
+        monkeypatch.setattr(cpus.cgroup, "cpu_quota", lambda limit=limit: limit)
+        assert cpus.quota() == whole
+    assert cpus.usable() == cpus.usable_cores() == 1
 
 
 def test_usable_cpus_follow_the_affinity():
@@ -128,7 +108,3 @@ def test_usable_cpus_follow_the_affinity():
     finally:
         os.sched_setaffinity(0, every)
     assert 1 <= cpus.usable_cores() <= cpus.usable() <= len(every)
-
-
-def test_cpu_lists():
-    assert cpus.parse_cpu_list("0-3,8,10-11\n") == [0, 1, 2, 3, 8, 10, 11]

@@ -39,7 +39,7 @@ FOR_THE_WORKFLOW = {
     "recover": Command(MEASURE, "append what a SLURM campaign left behind", ("recover",)),
     "lost": Command(MEASURE, "record what a SLURM campaign lost", ("lost",)),
     "explain": Command("gemmgrid.measure.explain", "what runs under one expression"),
-    "context": Command("gemmgrid.measure.host.current_context", "this machine's context now"),
+    "context": Command("gemmgrid.measure.supervise.current_context", "this machine's context now"),
     "stale": Command("gemmgrid.plan.change.stale", "runs of another context than that"),
     "resolve": Command("gemmgrid.plan.change.references", "references, as single cells"),
     "tables": Command(REPORT, "the report's tables", ("tables",)),

@@ -18,7 +18,11 @@ from pathlib import Path
 from gemmgrid.records import commands
 
 SNAKEMAKE = ("bench", "report", "stale", "slurm", "slurm-plan")
-TESTS = {"test": [], "test-blas": ["-s", "tests/conda/blas/variants.py"]}
+TESTS = {
+    "test": ["-m", "not long"],
+    "test-all": [],
+    "test-blas": ["-s", "tests/conda/blas/variants.py"],
+}
 PACKAGE = "workflow"
 """What the Makefile puts in front of the user's PYTHONPATH, so that this module is found."""
 

@@ -20,5 +20,5 @@ class Liar(Honest):
                 np.matmul(A, B, out=C)
                 pending.clear()
 
-        lazy = instead(call, "enqueue(1)", enqueue=pending.append)
-        return replace(lazy, fence=force)
+        lazy = instead(call, "enqueue(1)", enqueue=pending.append, force=force)
+        return replace(lazy, fence="force()")

@@ -1,4 +1,4 @@
-"""Keeps 64 MiB for each call."""
+"""Keeps 256 MiB for each call."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ class Liar(Honest):
     def prepare(self, cell, operands):
         kept = []
         call = super().prepare(cell, operands)
-        return instead(call, f"{call.statement}; keep(b'x' * (1 << 26))", keep=kept.append)
+        return instead(call, f"{call.statement}; keep(b'x' * (1 << 28))", keep=kept.append)

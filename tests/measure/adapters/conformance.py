@@ -138,7 +138,7 @@ def wrong(cell: Cell, given: operands.Operands, found: np.ndarray) -> str | None
 def run(call: Call, names: dict[str, Any]) -> np.ndarray:
     exec(compile(call.statement, "<statement>", "exec"), names)
     if call.fence:
-        call.fence()
+        exec(call.fence, names)
     return call.result(names)
 
 

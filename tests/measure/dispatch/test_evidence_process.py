@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gemmgrid.measure.dispatch.explain import watched_operands
+from gemmgrid.measure.dispatch import watched_operands
 from gemmgrid.measure.invocation import operands as timed_operands
 from gemmgrid.records.cell import Cell
 from tests.measure.dispatch.rows import ONE_THREAD

@@ -80,3 +80,27 @@ def test_what_cannot_be_asked_is_refused_with_a_reason() -> None:
 @pytest.mark.parametrize("shape", ["0", "-3", "4x5", "a", "1x2x3x4"])
 def test_odd_shapes_are_refused(shape: str) -> None:
     assert "--shape" in refused("numpy-openblas", "numpy", "--expr", "A @ B", "--shape", shape)
+
+
+@pytest.mark.parametrize(
+    ("environment", "adapter", "expression"),
+    [
+        ("numpy-openblas", "numpy", "A @ B"),
+        ("numpy-openblas", "numpy", "P @ x"),
+        ("cblas-openblas", "cblas", "A @ B"),
+    ],
+)
+def test_what_does_not_fit_into_memory_is_refused(
+    environment: str, adapter: str, expression: str
+) -> None:
+    options = '{"library": "openblas"}' if adapter == "cblas" else "{}"
+    asked = ("--expr", expression, "--shape", "1000000", "--options", options)
+    said = refused(environment, adapter, *asked)
+    assert "GB of memory" in said
+    assert "--shape" in said
+
+
+def test_a_library_that_finds_no_memory_is_told_in_words() -> None:
+    """np.outer of two vectors that fit makes a matrix that does not."""
+    text = refused("numpy-openblas", "numpy", "--expr", "np.outer(x, y)", "--shape", "1x1x3000000")
+    assert "fails: Unable to allocate" in text

@@ -5,15 +5,22 @@ The CPU ones are also read live in the mapping tests; the GPU ones are texts fro
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
-from gemmgrid.measure.dispatch.library_logs import gpu, hlo, verbose
-from gemmgrid.measure.dispatch.library_logs.switches import switch_on
-from tests.measure.interpreters import variables
+import pytest
+
+from gemmgrid.measure.dispatch.library_logs import (
+    cpu_libraries,
+    gpu_libraries,
+    switch_on,
+    xla_program,
+)
+from tests.measure.interpreters import run, variables
 
 MKL = """\
 MKL_VERBOSE oneMKL 2024.0 Update 2 Product build 20240605 for Intel(R) 64 architecture, lp64
@@ -101,7 +108,7 @@ custom_call_target="__cublas$gemm", backend_config={"gemm_backend_config":{"beta
 
 
 def test_mkl_logs_its_blas_calls() -> None:
-    gemm, dot = verbose.parse_mkl(MKL)
+    gemm, dot = cpu_libraries.parse_mkl(MKL)
     assert (gemm.routine, gemm.symbol, gemm.library) == ("sgemm", "SGEMM", "oneMKL")
     assert gemm.arguments == {"transa": "n", "transb": "t", "m": 512, "n": 256, "k": 128,
                               "lda": 512, "ldb": 256, "ldc": 512, "threads": 2}  # fmt: skip
@@ -109,7 +116,7 @@ def test_mkl_logs_its_blas_calls() -> None:
 
 
 def test_onednn_logs_primitives_and_their_implementation() -> None:
-    reorder, matmul = verbose.parse_onednn(ONEDNN)
+    reorder, matmul = cpu_libraries.parse_onednn(ONEDNN)
     assert reorder.routine == "reorder"
     assert (matmul.routine, matmul.kernel) == ("matmul", "brg_matmul:avx512_core_bf16")
     assert {key: matmul.arguments[key] for key in "mnk"} == {"m": 512, "n": 128, "k": 256}
@@ -117,14 +124,14 @@ def test_onednn_logs_primitives_and_their_implementation() -> None:
 
 
 def test_cublas_logs_the_product_among_other_calls() -> None:
-    (call,) = gpu.parse_cublas(CUBLAS)
+    (call,) = gpu_libraries.parse_cublas(CUBLAS)
     assert (call.routine, call.symbol) == ("cublasSgemm", "cublasSgemm_v2")
     assert call.library == "cuBLAS 13.4.1"
     assert call.arguments == {"transa": "t", "transb": "n", "m": 2, "n": 1, "k": 3, "lda": 3}
 
 
 def test_cublaslt_logs_shapes_types_and_the_algorithm() -> None:
-    (call,) = gpu.parse_cublaslt(CUBLASLT)
+    (call,) = gpu_libraries.parse_cublaslt(CUBLASLT)
     assert {key: call.arguments[key] for key in "mnk"} == {"m": 64, "n": 128, "k": 1088}
     assert call.arguments["A_type"] == "R_16BF"
     assert call.arguments["compute_type"] == "COMPUTE_32F"
@@ -132,24 +139,26 @@ def test_cublaslt_logs_shapes_types_and_the_algorithm() -> None:
 
 
 def test_mps_tells_graphs_from_metal_kernels() -> None:
-    graph, kernel = gpu.parse_mps(MPS)
+    graph, kernel = gpu_libraries.parse_mps(MPS)
     assert (graph.library, graph.routine) == ("MPSGraph", "MPSGraph matrixMultiplication")
     assert graph.symbol == "mm_out_mps_impl"
     assert (kernel.library, kernel.kernel) == ("Metal", "matmul")
 
 
 def test_log_files_are_read_from_where_they_stood(tmp_path: Path) -> None:
-    (tmp_path / gpu.CUBLAS_LOG).write_text(CUBLAS)
-    before = gpu.log_sizes(tmp_path)
-    assert gpu.read_logs(tmp_path, before) == []
-    (tmp_path / gpu.CUBLASLT_LOG).write_text(CUBLASLT)
-    assert [call.routine for call in gpu.read_logs(tmp_path, before)] == ["cublasLtMatmul"]
-    assert len(gpu.read_logs(tmp_path)) == 2
+    (tmp_path / gpu_libraries.CUBLAS_LOG).write_text(CUBLAS)
+    before = gpu_libraries.log_sizes(tmp_path)
+    assert gpu_libraries.read_logs(tmp_path, before) == []
+    (tmp_path / gpu_libraries.CUBLASLT_LOG).write_text(CUBLASLT)
+    assert [call.routine for call in gpu_libraries.read_logs(tmp_path, before)] == [
+        "cublasLtMatmul"
+    ]
+    assert len(gpu_libraries.read_logs(tmp_path, {})) == 2
 
 
 def test_kernels_of_the_device_are_ranked_by_their_time() -> None:
     times = Counter({"sgemm_128x128": 90.0, "Memset (Device)": 10.0})
-    kernels = gpu.rank_kernels(times, Counter({"sgemm_128x128": 3, "Memset (Device)": 1}))
+    kernels = gpu_libraries.rank_kernels(times, Counter({"sgemm_128x128": 3, "Memset (Device)": 1}))
     assert [(k.name, k.count, k.share) for k in kernels] == [("sgemm_128x128", 3, 0.9)]
 
 
@@ -167,7 +176,7 @@ def test_switches_only_add_logging(tmp_path: Path) -> None:
 
 
 def test_a_program_names_its_product_its_carrier_and_the_conversions() -> None:
-    program = hlo.parse_program(HLO)
+    program = xla_program.parse_program(HLO)
     (product,) = program.products
     assert (product.operation, product.carried_by) == ("dot", "__ynn_fusion")
     assert (product.type, product.shape, product.operands) == ("f32", (8, 8), ("f32", "f32"))
@@ -175,7 +184,7 @@ def test_a_program_names_its_product_its_carrier_and_the_conversions() -> None:
 
 
 def test_a_program_for_cuda_names_the_library_call() -> None:
-    (product,) = hlo.parse_program(HLO_CUDA).products
+    (product,) = xla_program.parse_program(HLO_CUDA).products
     assert (product.operation, product.carried_by) == ("custom-call", "__cublas$gemm")
 
 
@@ -185,19 +194,19 @@ def test_the_newest_program_with_a_product_is_read(tmp_path: Path) -> None:
     os.utime(old, (1, 1))
     (tmp_path / "module_0002.jit_b.cpu_after_optimizations.txt").write_text(HLO)
     (tmp_path / "module_0003.jit_c.cpu_after_optimizations.txt").write_text("HloModule jit_c\n")
-    program = hlo.read_programs(tmp_path)
+    program = xla_program.read_programs(tmp_path)
     assert program
     assert program.products[0].carried_by == "__ynn_fusion"
-    assert hlo.read_programs(tmp_path / "nothing") is None
+    assert xla_program.read_programs(tmp_path / "nothing") is None
 
 
 def test_output_of_c_and_of_python_is_captured_and_restored() -> None:
     code = """
 import ctypes, os
-from gemmgrid.measure.dispatch.library_logs import verbose
+from gemmgrid.measure.dispatch.library_logs import cpu_libraries
 libc = ctypes.CDLL(None)
 print("before")
-with verbose.captured(1) as output:
+with cpu_libraries.captured(1) as output:
     print("from Python")
     libc.printf(b"from C\\n")
     os.write(1, b"from the system\\n")
@@ -210,3 +219,54 @@ print("afterwards", sorted(output.text.splitlines()))
         "before",
         "afterwards ['from C', 'from Python', 'from the system']",
     ]
+
+
+WATCHED_ON_CUDA = """
+import json, sys, types
+from pathlib import Path
+from gemmgrid.measure.dispatch.evidence import observe
+from gemmgrid.measure.dispatch.hidden_work import Asked
+library, folder, said = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+
+
+class Profiler:  # a test double of torch.profiler.profile: no kernels
+    def __init__(self, activities):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        pass
+
+    def events(self):
+        return []
+
+
+torch = types.ModuleType("torch")
+torch.profiler = types.ModuleType("torch.profiler")
+torch.profiler.profile = Profiler
+torch.profiler.ProfilerActivity = types.SimpleNamespace(CPU=0, CUDA=1)
+torch.cuda = types.SimpleNamespace(synchronize=lambda: None)
+sys.modules.update({"torch": torch, "torch.profiler": torch.profiler})
+
+
+def run():
+    with (folder / "cublas.log").open("a") as log:
+        log.write(said)
+
+
+record = observe(run, Asked("float32", "gemm", library=library), device="cuda", folder=folder)
+print(json.dumps([folder.joinpath("cublas.log").read_text().count("function"), record["routines"]]))
+"""
+
+
+@pytest.mark.parametrize(("library", "runs"), [("torch", 3), ("jax", 2)])
+def test_logged_calls_are_those_of_one_run(tmp_path: Path, library: str, runs: int) -> None:
+    """A product is run under the tracers and the profiler; the log holds all of these runs."""
+    logged, routines = json.loads(
+        run("numpy-openblas", "-c", WATCHED_ON_CUDA, library, str(tmp_path), CUBLAS)
+    )
+    calls = CUBLAS.count("function")
+    assert logged == runs * calls
+    assert [(one["evidence"], one["count"]) for one in routines] == [("logged", 1)]

@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 from gemmgrid.measure.dispatch.objects import elf
-from gemmgrid.measure.dispatch.objects.mapped import mapped_objects
-from gemmgrid.measure.dispatch.objects.memory import MemoryMap, read_word
+from gemmgrid.measure.dispatch.objects.elf import mapped_objects
 from gemmgrid.measure.dispatch.objects.symbols import (
     AddressNames,
     SymbolTable,
     shorten,
     symbol_table,
 )
+from gemmgrid.measure.dispatch.objects.words import read_word
+from gemmgrid.measure.libraries.memory_map import MemoryMap
 
 pytestmark = pytest.mark.skipif(
     platform.system() != "Linux" or platform.libc_ver()[0] != "glibc",

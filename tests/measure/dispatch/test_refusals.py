@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gemmgrid.measure.dispatch.objects.support import platform_problem
+from gemmgrid.measure.dispatch.objects.refusals import platform_problem
 from gemmgrid.measure.dispatch.trace import perf_sampling
 from tests.measure.interpreters import interpreter, run
 
@@ -24,7 +24,7 @@ import ctypes, json, os, platform, struct
 import numpy as np
 from pathlib import Path
 from gemmgrid.measure.dispatch.evidence import observe
-from gemmgrid.measure.dispatch.explain.hidden import Asked
+from gemmgrid.measure.dispatch.hidden_work import Asked
 
 NUMBERS = {
     "x86_64": {"mmap": 9, "mprotect": 10, "perf_event_open": 298},
@@ -75,7 +75,7 @@ def test_no_executable_memory_leaves_sampling() -> None:
 def test_no_memory_for_stubs_is_told_too() -> None:
     message = ask("""
         from gemmgrid.measure.dispatch.trace.stubs import StubMemory, Wanted
-        from gemmgrid.measure.dispatch.objects.support import ExecutableMemoryError
+        from gemmgrid.measure.dispatch.objects.refusals import ExecutableMemoryError
         memory = StubMemory()
         refuse("mmap", 13, argument=2, bits=4)
         try:
@@ -91,22 +91,23 @@ def test_pages_that_cannot_be_made_writable() -> None:
     message = ask(
         """
         from scipy.linalg import _fblas
-        from gemmgrid.measure.dispatch.objects import elf, memory
-        from gemmgrid.measure.dispatch.trace.got import RoutineTrace
+        from gemmgrid.measure.dispatch.objects import elf, words
+        from gemmgrid.measure.libraries.memory_map import READ
+        from gemmgrid.measure.dispatch.trace.routine_calls import RoutineTrace
         from gemmgrid.measure.dispatch.trace.patch import tracing
-        from gemmgrid.measure.dispatch.objects.support import ProtectionError
+        from gemmgrid.measure.dispatch.objects.refusals import ProtectionError
         trace = RoutineTrace()
         loaded = [o for o in elf.loaded_objects() if o.path == _fblas.__file__][0]
         every = [one.address for one in elf.imports(loaded, lambda name: True)]
         page = (min(every) + 4095) & ~4095
-        memory._protect(page, memory.READ)
-        before = [memory.read_word(s.address) for s in trace.switches]
+        words._protect(page, READ)
+        before = [words.read_word(s.address) for s in trace.switches]
         refuse("mprotect", 13, argument=2, bits=2)
         try:
             with tracing(trace):
                 raise AssertionError("not refused")
         except ProtectionError as error:
-            after = [memory.read_word(s.address) for s in trace.switches]
+            after = [words.read_word(s.address) for s in trace.switches]
             print(json.dumps([str(error), before == after]))
         """,
         "scipy-openblas",
@@ -159,7 +160,7 @@ def test_a_kernel_without_the_call_is_told_apart() -> None:
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="runs as root already not"
 )
 def test_sampling_needs_no_root() -> None:
-    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 2:
+    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text(encoding="utf-8")) > 2:
         pytest.skip("perf_event_paranoid is above 2 on this machine")
     record = ask("""
         observe(lambda: H @ H, half)  # reads the symbols while it may
@@ -234,9 +235,6 @@ def test_on_an_unsupported_platform_the_table_of_sources_answers() -> None:
     """A test double of macOS: what the record looks like where nothing can be seen."""
     record = ask("""
         import platform as known
-        from gemmgrid.measure.dispatch import evidence
-        from gemmgrid.measure.dispatch.trace import perf_sampling as sampling
-        from gemmgrid.measure.dispatch.objects import support
         known.system = lambda: "Darwin"
         print(json.dumps(observe(lambda: A @ A.copy(), gemm, blas="accelerate")))
     """)

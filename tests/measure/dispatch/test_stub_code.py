@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from gemmgrid.measure.dispatch.trace import code_aarch64, code_x86_64
-from gemmgrid.measure.dispatch.trace.layout import Capture, Ring
 from gemmgrid.measure.dispatch.trace.signatures import Routine, parse
+from gemmgrid.measure.dispatch.trace.stub_layout import Capture, Ring
 
 CODE, COUNTER, RING, TARGET, DATA, STACK = (0x100000 * i for i in range(1, 7))
 SIZE = 0x10000

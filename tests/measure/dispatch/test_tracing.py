@@ -15,20 +15,21 @@ START = """
 import ctypes, json, os, threading
 import numpy as np
 from pathlib import Path
-from gemmgrid.measure.dispatch.objects import elf, memory
-from gemmgrid.measure.dispatch.trace.got import RoutineTrace
-from gemmgrid.measure.dispatch.trace.openblas import find_tables
+from gemmgrid.measure.dispatch.objects import elf, words
+from gemmgrid.measure.libraries.memory_map import READ, MemoryMap
+from gemmgrid.measure.dispatch.trace.routine_calls import RoutineTrace
+from gemmgrid.measure.dispatch.trace.kernel_table import find_tables
 from gemmgrid.measure.dispatch.trace.patch import PatchSet, tracing
-from gemmgrid.measure.dispatch.objects.support import TracerBusyError
+from gemmgrid.measure.dispatch.objects.refusals import TracerBusyError
 
 def tracers():
     return [RoutineTrace(), *find_tables()[0]]
 
-def words(traces):
-    return {s.address: memory.read_word(s.address) for t in traces for s in t.switches}
+def held(traces):
+    return {s.address: words.read_word(s.address) for t in traces for s in t.switches}
 
 def protections(traces):
-    known = memory.MemoryMap()
+    known = MemoryMap()
     return {s.address: known.at(s.address).protection for t in traces for s in t.switches}
 
 generator = np.random.default_rng(1)
@@ -86,13 +87,13 @@ def test_afterwards_every_word_and_every_protection_is_as_it_was() -> None:
     answer = ask("""
         A @ B
         traces = tracers()
-        before, guarded = words(traces), protections(traces)
+        before, guarded = held(traces), protections(traces)
         with tracing(*traces) as patch:
-            changed = sum(memory.read_word(a) != v for a, v in before.items())
+            changed = sum(words.read_word(a) != v for a, v in before.items())
             during = protections(traces)
             A @ B
         print(json.dumps({
-            "restored": words(traces) == before,
+            "restored": held(traces) == before,
             "protected": protections(traces) == guarded,
             "protected during": during == guarded,
             "changed": changed, "all": len(before), "lost": patch.lost, "refused": patch.refused,
@@ -107,13 +108,13 @@ def test_afterwards_every_word_and_every_protection_is_as_it_was() -> None:
 def test_also_when_the_product_raises() -> None:
     answer = ask("""
         traces = tracers()
-        before = words(traces)
+        before = held(traces)
         try:
             with tracing(*traces):
                 A @ B[:5]
         except ValueError:
             pass
-        print(json.dumps(words(traces) == before))
+        print(json.dumps(held(traces) == before))
     """)
     assert answer is True
 
@@ -135,9 +136,9 @@ def test_read_only_tables_are_patched_and_read_only_again() -> None:
         pages = {p for p in pages if min(every) <= p and p + 4096 <= max(every)}
         closed = [s.address for s in trace.switches if s.address & ~4095 in pages]
         for page in pages:
-            memory._protect(page, memory.READ)
+            words._protect(page, READ)
         def state():
-            known = memory.MemoryMap()
+            known = MemoryMap()
             return sorted({known.at(address).protection for address in closed})
         with tracing(trace) as patch:
             _fblas.sgemm(1.0, A.T, B.T)
@@ -199,6 +200,32 @@ def test_only_one_tracer_at_a_time() -> None:
     assert len(messages) == 2
     assert "only one" in messages[0]
     assert counts == [1]
+
+
+def test_nothing_is_read_or_switched_without_the_lock() -> None:
+    """A test double of a lock that another tracer gives back right after it refused us."""
+    answer = ask("""
+        from gemmgrid.measure.dispatch.trace import patch
+        class Lock:
+            def acquire(self, blocking):
+                return False
+            def locked(self):
+                return False
+            def release(self):
+                raise AssertionError("given back by one who never had it")
+        trace = RoutineTrace()
+        patch._patched = Lock()
+        before, refused = held([trace]), []
+        for attempt in (PatchSet(trace.switches).on, RoutineTrace, find_tables):
+            try:
+                attempt()
+            except TracerBusyError as error:
+                refused.append(str(error))
+        print(json.dumps([refused, held([trace]) == before]))
+    """)
+    refused, same = answer
+    assert len(refused) == 3
+    assert same
 
 
 def test_a_library_that_is_gone_is_left_alone(tmp_path: Path) -> None:

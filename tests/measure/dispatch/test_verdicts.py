@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from gemmgrid.measure.dispatch.documented import expected
 from gemmgrid.measure.dispatch.evidence import conclude
-from gemmgrid.measure.dispatch.explain.hidden import Asked, Memory
-from gemmgrid.measure.dispatch.library_logs.documented import expected
-from gemmgrid.measure.dispatch.library_logs.verbose import LoggedCall
-from gemmgrid.measure.dispatch.trace.got import TracedCall
-from gemmgrid.measure.dispatch.trace.openblas import KernelCount
+from gemmgrid.measure.dispatch.hidden_work import Asked, Memory
+from gemmgrid.measure.dispatch.library_logs.cpu_libraries import LoggedCall
+from gemmgrid.measure.dispatch.trace.kernel_table import KernelCount
 from gemmgrid.measure.dispatch.trace.perf_sampling import Place, Samples
+from gemmgrid.measure.dispatch.trace.routine_calls import TracedCall
 from gemmgrid.measure.dispatch.trace.signatures import parse
 from gemmgrid.measure.dispatch.watch import Watched
 

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.dispatch.library_logs.switches import switch_on
+from gemmgrid.measure.dispatch.library_logs import switch_on
 
 
 def main() -> None:
@@ -29,8 +29,8 @@ def main() -> None:
 
 def watch_all(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     from gemmgrid.measure.dispatch.evidence import observe
-    from gemmgrid.measure.dispatch.explain.hidden import Asked
-    from gemmgrid.measure.dispatch.explain.watched_operands import memory_of
+    from gemmgrid.measure.dispatch.hidden_work import Asked
+    from gemmgrid.measure.dispatch.watched_operands import memory_of
 
     names: dict[str, Any] = {}
     exec(request["setup"], names)
@@ -57,7 +57,7 @@ def watch_all(request: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def core_names() -> list[str]:
     """The processors that the OpenBLAS libraries in this process say they chose kernels for."""
-    from gemmgrid.measure.dispatch.trace.openblas import find_tables
+    from gemmgrid.measure.dispatch.trace.kernel_table import find_tables
 
     return [table.core for table in find_tables()[0]]
 

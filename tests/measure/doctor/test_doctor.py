@@ -10,7 +10,6 @@ import pytest
 
 from gemmgrid.measure import machine
 from gemmgrid.measure.doctor import __main__ as doctor
-from gemmgrid.measure.doctor import advice
 from gemmgrid.measure.doctor.advice import CHECKS, Advice, Seen, advise
 from gemmgrid.measure.host import conditions
 from tests.measure import machine_trees as trees
@@ -41,7 +40,7 @@ def test_a_well_kept_server_gets_no_advice(tmp_path):
     trees.write(root, "proc/sys/kernel/perf_event_paranoid", 2)
     (root / "sys/bus/event_source/devices/cpu").mkdir(parents=True)
     found = seen(root)
-    assert advise(found) == []
+    assert findings(found) == ["memory is divided into 8 NUMA nodes"]  # which nobody can cure
     assert "Nothing was found" in doctor.report(found, [])
 
 
@@ -124,10 +123,16 @@ def test_every_check_can_find_something(tmp_path):
     after["allowed_cpus"] = 1
     shell = {"OMP_PROC_BIND": "true"}
     found = Seen(facts, after, after, ["steal", "loaded"], shell, worst)
-    silent = {check.__name__ for check in CHECKS if check(found) is None}
-    assert silent == {"few_cores"}  # it has eight
+    facts["numa"] = 2
+    silent = {check.name for check in CHECKS if check.advise(found) is None}
+    # It has eight cores, one setting of huge pages, and the perf level hides its counters.
+    assert silent == {"few_cores", "no_huge_pages", "counters"}
     facts["cpu"]["cores"] = 2
-    assert advice.few_cores(found)
+    trees.write(worst, "proc/sys/kernel/perf_event_paranoid", 2)
+    trees.write(worst, "sys/bus/event_source/devices/software/type", 1)
+    seldom = Seen(facts, after | {"thp": "never"}, after | {"thp": "never"}, root=worst)
+    names = {check.name for check in CHECKS if check.advise(seldom)}
+    assert {"few_cores", "no_huge_pages", "counters"} <= names
 
 
 def test_the_text(tmp_path):

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from gemmgrid.measure.host import conditions, cpufreq
+from gemmgrid.system import cpus
 from tests.measure import machine_trees as trees
 
 
@@ -47,7 +48,7 @@ def test_a_quiet_time_has_no_flags():
     [
         ({}, {"throttle_events": 8}, "throttled"),
         ({}, {"gpu": {"throttle_reasons": ["gpu-idle", "sw-thermal"]}}, "throttled"),
-        ({"gpu": {"throttle_reasons": ["sw-power-cap"]}}, {}, "throttled"),
+        ({"gpu": {"throttle_reasons": ["hw-power-brake"]}}, {}, "throttled"),
         ({}, {"counters": {"busy_s": 525.0}}, "loaded"),
         ({}, {"gpu": {"other_processes": 1}}, "loaded"),
         ({}, {"counters": {"steal_s": 3.5}}, "steal"),
@@ -65,6 +66,7 @@ def test_each_disturbance_has_its_flag(before, after, flag):
     "after",
     [
         {"gpu": {"throttle_reasons": ["gpu-idle", "application-clocks"], "other_processes": 0}},
+        {"gpu": {"throttle_reasons": ["sw-power-cap"]}},  # a big product at full power
         {"counters": {"busy_s": 520.9}},  # under a tenth of a CPU
         {"counters": {"steal_s": 3.04}},  # four ticks: rounding
         {"quota_throttled_s": 1.05},
@@ -124,7 +126,7 @@ def test_amd_boost_and_sensor(tmp_path):
     root = trees.rome(tmp_path)
     assert cpufreq.turbo(root) is False
     assert cpufreq.temperature_c(root) == 61.25
-    assert cpufreq.governor(root, [0]) == "performance"
+    assert cpufreq.settings(root, [0])["governor"] == "performance"
     assert cpufreq.throttle_events(root, [0]) is None
 
 
@@ -172,5 +174,5 @@ def test_a_slurm_job_with_a_part_of_the_node(tmp_path, monkeypatch):
     assert conditions.read("cpu", root=root)["shared_node"] is None
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     assert conditions.read("cpu", root=root)["shared_node"] is False
-    monkeypatch.setattr(cpufreq, "allowed_cpus", lambda root: [0, 1, 2, 3])
+    monkeypatch.setattr(cpus, "allowed", lambda root: [0, 1, 2, 3])
     assert conditions.read("cpu", root=root)["shared_node"] is True

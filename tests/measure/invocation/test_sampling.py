@@ -29,7 +29,7 @@ class Machine:
         self.batches = []
         for module in (sampling, selftest):
             monkeypatch.setattr(module, "clock", lambda: self.now)
-        self.loop = Loop(self.batch, {}, None)
+        self.loop = Loop(self.batch, {}, None, fenced=fence_ns > 0)
 
     def batch(self, inner: int) -> int:
         elapsed = int(inner * self.call_ns * (1 + self.chance.gauss(0, self.noise)) + self.fence_ns)
@@ -53,6 +53,28 @@ def test_batches_are_long_against_the_clock(monkeypatch, call_ns):
     assert warmup.inner == 1 or warmup.inner * call_ns / 1e9 <= 2 * SETTINGS["batch_s"]
     assert warmup.seconds >= SETTINGS["warmup_s"]
     assert warmup.steady
+
+
+@pytest.mark.parametrize(("call_ns", "fence_ns"), [(2_000, 30_000), (400_000, 30_000), (5, 9_000)])
+def test_batches_are_long_against_the_fence(monkeypatch, call_ns, fence_ns):
+    machine = Machine(monkeypatch, call_ns, noise=0.01, fence_ns=fence_ns)
+    warmup = sampling.warm_up(machine.loop, SETTINGS, never)
+    batch = warmup.inner * call_ns
+    assert batch >= max(0.9 * 90 * fence_ns, 0.9e9 * SETTINGS["batch_s"])
+    assert batch <= 4e9 * SETTINGS["batch_s"] + 2 * call_ns
+
+
+def test_long_calls_are_not_repeated_for_the_fences_sake(monkeypatch):
+    machine = Machine(monkeypatch, 2e9, fence_ns=30_000)
+    sampling.warm_up(machine.loop, SETTINGS, never)
+    assert machine.batches == [1, 1]
+
+
+def test_no_fence_makes_batches_endless(monkeypatch):
+    """A liar's: all the work is done behind the calls, whatever their number."""
+    machine = Machine(monkeypatch, 10.0, fence_ns=50_000_000)
+    warmup = sampling.warm_up(machine.loop, SETTINGS, never)
+    assert warmup.inner == 1
 
 
 def test_a_machine_that_speeds_up_is_warmed_up_longer(monkeypatch):
@@ -167,9 +189,12 @@ def test_the_statement_itself_is_the_body_of_the_loop():
     fences = []
     call = Call(
         statement="C = f(A, B)",
-        names={"f": lambda a, b: calls.append((a, b)) or len(calls), "A": 1, "B": 2},
+        names={
+            "f": lambda a, b: calls.append((a, b)) or len(calls),
+            **{"A": 1, "B": 2, "wait": fences.append},
+        },
         result=lambda names: names["C"],
-        fence=lambda: fences.append(len(calls)),
+        fence="wait(C)",
     )
     loop = compile_loop(call)
     assert loop.batch(5) > 0
@@ -192,3 +217,36 @@ def test_statements_on_several_lines_and_rotating_operands():
     assert seen == [101, 102, 103, 101, 102]
     assert loop.names["A"] == 2
     assert call.result(loop.names) == 102
+
+
+def test_the_device_clock_stops_before_the_host_waits():
+    """Behind the fence it would count the waiting, and device time would be host time."""
+    order = []
+
+    class Timer:
+        def start(self):
+            order.append("start")
+
+        def stop(self):
+            order.append("stop")
+
+        def read(self):
+            order.append("read")
+            return 7
+
+    for sets in (None, [{"x": 1}, {"x": 2}]):
+        order.clear()
+        call = Call(
+            statement="work(x)",
+            names={
+                "work": lambda x: order.append("work"),
+                "wait": lambda: order.append("fence"),
+                "x": 0,
+            },
+            result=lambda names: None,
+            fence="wait()",
+            device_timer=Timer,
+            sets=sets,
+        )
+        assert compile_loop(call).device_batch(2)[1] == 7
+        assert order == ["start", "work", "work", "stop", "fence", "read"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gemmgrid.measure.machine.this_machine import ThisMachine
 from gemmgrid.measure.supervise.request import Environment, Request
 from gemmgrid.measure.supervise.supervisor import measure_cell
 from gemmgrid.records.cell import Cell
@@ -71,6 +72,9 @@ def test_cells_with_options_are_measured_and_verified(environment, adapter, name
 def test_cold_operands_outgrow_the_cache_and_are_verified():
     (one,) = measured("numpy-openblas", "numpy", "gemm.float32.256x256x256.t1.cold")["invocations"]
     assert one["verify"]["after"]["ok"]
+    cache, set_bytes = ThisMachine("cpu").cache_bytes, 3 * 4 * 256**2
+    assert one["operands"]["sets"] * set_bytes > 2 * (cache or 0)
+    assert one["operands"]["first_touch"] == "one thread"
 
 
 def test_unaligned_operands_lie_where_the_cell_says():
@@ -83,9 +87,11 @@ def test_unaligned_operands_lie_where_the_cell_says():
 
 
 def test_a_dtype_without_blas_is_a_slow_path():
-    run = measured("numpy-openblas", "numpy", "gemm.float16.128x128x128.t1")
+    run = measured("numpy-openblas", "numpy", "gemm.float16.128x128x128.t1", invocations=2)
     assert "slow-path" in run["flags"]
-    assert run["invocations"][0]["against_float32"] > 12
+    first, *others = run["invocations"]
+    assert first["against_float32"] > 12
+    assert all(one["against_float32"] is None for one in others)
 
 
 def test_every_process_is_fresh_and_all_samples_are_kept():

@@ -161,3 +161,78 @@ def test_ignoring_beta_or_the_second_operand_is_wrong():
     assert not verify(given, given.A @ given.B, 1).ok
     square = operands.make(Cell.parse("gemm.float64.60x60x60.t1"), 1)
     assert not verify(square, square.A @ square.A, 1).ok
+
+
+DTYPES = ["float16", "bfloat16", "float32", "float64", "complex64"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("depth", [1, 2, 17, 300, 5000, 100_000])
+def test_every_depth_of_sums(dtype, depth):
+    for name in (f"gemm.{dtype}.4x5x{depth}.t1", f"dot.{dtype}.{depth}.t1"):
+        for seed in range(4):
+            given = operands.make(Cell.parse(name), seed)
+            verdict = verify(given, computed(given), seed)
+            assert verdict.ok, (name, seed, verdict)
+            assert verdict.precision == dtype, (name, seed, verdict)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "name",
+    ["gemm.{}.256x256x256.t1.nt.reuse", "gemm.{}.256x256x256.t1.tn.reuse", "dot.{}.9999.t1.reuse"],
+)
+def test_an_operand_with_itself(dtype, name):
+    """The diagonal of A times its own transpose is sqrt(k) times as large as the rest."""
+    for seed in range(3):
+        given = operands.make(Cell.parse(name.format(dtype)), seed)
+        result = computed(given)
+        verdict = verify(given, result, seed)
+        assert verdict.ok, (seed, verdict)
+        assert verdict.precision == dtype
+        wrong = result.copy()
+        with np.errstate(over="ignore"):
+            wrong.reshape(-1)[-1] *= -9
+        assert not verify(given, wrong, seed).ok
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_sums_that_cancel(dtype):
+    """[x, x] times [y, -y] is 0, but for one product; the roundings on the way are of the sums."""
+    given = operands.make(Cell.parse(f"gemm.{dtype}.32x40x512.t1"), 1)
+    given.A[:, 256:] = given.A[:, :256]
+    given.B[256:] = -given.B[:256]
+    given.B[0] *= 2
+    result = computed(given)
+    assert verify(given, result, 1).ok
+    spoiled = result + result.dtype.type(50.0)
+    assert not verify(given, spoiled, 1).ok
+
+
+@pytest.mark.parametrize(
+    ("dtype", "left", "right"),
+    [
+        ("float64", 2.0**700, 2.0**-700),
+        ("float64", 2.0**-1060, 1.0),  # subnormal operands
+        ("float64", 2.0**-540, 2.0**-530),  # subnormal products
+        ("float32", 2.0**100, 2.0**-100),
+        ("float32", 2.0**-140, 1.0),
+        ("float32", 2.0**-70, 2.0**-68),
+        ("float16", 2.0**-12, 2.0**-12),  # a result of few bits
+        ("float16", 2.0**4, 2.0**2),
+        ("bfloat16", 2.0**100, 2.0**-90),
+        ("complex64", 2.0**80, 2.0**-85),
+    ],
+)
+def test_numbers_of_every_exponent(dtype, left, right):
+    given = operands.make(Cell.parse(f"gemm.{dtype}.24x30x200.t1"), 1)
+    given.A[...] = given.A * given.A.dtype.type(left)
+    given.B[...] = given.B * given.B.dtype.type(right)
+    result = computed(given)
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        verdict = verify(given, result, 1)
+    assert verdict.ok, verdict
+    assert np.isfinite(verdict.rel_error)
+    wrong = result.copy()
+    wrong[3, 4] += 9 * np.abs(result).max() + wrong.dtype.type(2.0**-20)
+    assert not verify(given, wrong, 1).ok

@@ -289,6 +289,22 @@ def test_a_preloaded_library_is_the_one_that_serves(compiled: Any) -> None:
 
 
 @linux_only
+def test_macos_binds_a_symbol_to_the_library_that_it_was_linked_with(compiled: Any) -> None:
+    """Mach-O's rule, asked of ELF files: what stands in the global scope does not serve."""
+    double = compiled("libspy.so", "void scipy_cblas_sgemm64_(void) {}")
+    program = """
+import json
+import numpy._core._multiarray_umath as extension
+from gemmgrid.measure.libraries import CBLAS_SYMBOLS, linker
+bound = [linker.provider(extension.__file__, CBLAS_SYMBOLS, one) for one in ("linux", "darwin")]
+print(json.dumps([symbol.file for symbol in bound]))
+"""
+    elf, macho = json.loads(run("numpy-openblas", "-c", program, LD_PRELOAD=str(double)))
+    assert elf == str(double.resolve())
+    assert "numpy.libs" in macho
+
+
+@linux_only
 def test_a_plain_library_is_called_by_its_path(tmp_path: Path) -> None:
     """`options: {path: …}`: the same OpenBLAS by its path, without the family's name."""
     interpreter("cblas-openblas")

@@ -290,3 +290,26 @@ def test_this_machine_cannot_reach_its_limit():
     facts = machine.facts()
     limit = peak(facts, "cpu", "float64", 1)["limit"]
     assert limit is None or limit > facts["cpu"]["cores"] * 16 * 2e9
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "per_cycle"),
+    [
+        (0xBE, "Intel(R) N100", 16),
+        (0xAF, "Intel(R) Xeon(R) 6780E", 16),
+        (0xDD, "Intel(R) Xeon(R) 6990E+", None),  # Clearwater Forest: not described yet
+        (0x3F, "Intel(R) Xeon(R) CPU E5-2680 v3 @ 2.50GHz", 32),
+    ],
+)
+def test_efficient_cores_have_narrow_units(model, name, per_cycle):
+    facts = {"vendor": "GenuineIntel", "family": 6, "model_number": model, "model": name}
+    assert cpu_peaks.float32_per_cycle({**facts, "isa": ["fma", "avx2"]})[0] == per_cycle
+
+
+def test_the_gpu_that_is_judged_is_the_one_that_is_used():
+    facts = {"cpu": {}, "gpus": [{"name": "NVIDIA L4"}, {"name": "NVIDIA H200"}]}
+    assert peak(facts, "cuda", "float32", 1, None, 1)["flops"] == 67 * TERA
+    in_common = peaks.table(facts)["gpu"]["float32"]
+    assert (in_common["flops"], in_common["reason"]) == (None, "its GPUs are of several kinds")
+    alike = {"cpu": {}, "gpus": [{"name": "NVIDIA H200"}] * 2}
+    assert peaks.table(alike)["gpu"]["float32"]["flops"] == 67 * TERA

@@ -6,8 +6,10 @@ import random
 
 import pytest
 
+from gemmgrid.measure.machine.identify import gpu_facts
 from gemmgrid.measure.supervise import assemble
 from gemmgrid.records.cell import Cell
+from gemmgrid.records.context import digest
 from gemmgrid.records.run import FLAGS, STATUSES
 
 CELL = Cell("gemm", "float32", (512, 512, 512), 1)
@@ -111,15 +113,13 @@ def test_what_no_device_can_do_is_implausible(monkeypatch):
     assert "slow-path" in slow["flags"]
 
 
-@pytest.mark.parametrize(
-    ("medians", "expected"),
-    [
-        ([2.0], None),
-        ([1.0, 1.0], 0.0),
-        # t(4) = 2.776, s = sqrt(2.5), n = 5: 2.776 * 1.5811 / 2.2361 / 3
-        ([1.0, 2.0, 3.0, 4.0, 5.0], 0.6543),
-    ],
-)
-def test_the_half_width_in_the_terminal(medians, expected):
-    found = assemble.relative_half_width(medians)
-    assert found == expected or found == pytest.approx(expected, rel=1e-3)
+def test_a_run_is_judged_by_the_gpu_it_used():
+    """4 ms a call of 8192³ is 275 TFLOP/s: more than an L4 can do, and less than an H200."""
+    small, large = {"name": "NVIDIA L4"}, {"name": "NVIDIA H200"}
+    cell = Cell("gemm", "float32", (8192, 8192, 8192), 1)
+    for used, status in ((large, "ok"), (small, "implausible")):
+        document = run(*(invocation(index, [8_000_000] * 30) for index in range(5)))
+        kind = digest(gpu_facts(used))
+        document |= {"cell": cell.to_json(), "device": "cuda", "gpu": {"id": kind}}
+        assemble.conclude(document, {"cpu": {}, "gpus": [small, large]})
+        assert document["status"] == status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gemmgrid.measure.supervise.lock import measuring
+from gemmgrid.measure.supervise import lock
+from gemmgrid.measure.supervise.lock import LockError, measuring
 
 PACKAGE = str(Path(__file__).resolve().parents[3] / "workflow")
 HOLDER = """
@@ -72,3 +74,40 @@ def test_a_file_of_another_user_is_enough(tmp_path):
     path.touch(mode=0o444)
     with measuring(lambda: None, path):
         assert path.exists()
+
+
+def test_any_user_can_open_it_whatever_the_umask(tmp_path):
+    path = tmp_path / "lock"
+    before = os.umask(0o077)
+    try:
+        with measuring(lambda: None, path):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_is_no_plain_file_is_named_and_not_waited_for(tmp_path, kind):
+    path = tmp_path / "lock"
+    if kind == "link":
+        path.symlink_to(tmp_path / "nowhere")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    with (
+        pytest.raises(LockError, match=f"{path}.*remove what is in the way"),
+        measuring(None, path),
+    ):
+        pass
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_where_the_shared_folder_cannot_be_written_the_users_own_serves(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "SHARED", tmp_path / "absent")
+    monkeypatch.setattr(lock, "gettempdir", lambda: str(tmp_path))
+    with measuring(lambda: None):
+        assert (tmp_path / lock.NAME).exists()
+    monkeypatch.setattr(lock, "gettempdir", lambda: str(tmp_path / "absent too, by name"))
+    with pytest.raises(LockError, match="TMPDIR"), measuring(lambda: None):
+        pass

@@ -25,7 +25,7 @@ class LoginNode:
 
 @pytest.fixture
 def joined(tmp_path, monkeypatch):
-    monkeypatch.setattr(gathering, "Whereabouts", LoginNode)
+    monkeypatch.setattr(gathering, "ThisMachine", LoginNode)
 
     def join(*parts):
         files = [tmp_path / f"{number}.json" for number in range(len(parts))]
@@ -135,3 +135,11 @@ def test_what_one_round_could_not_tell_of_its_machine_is_kept(joined):
     run = joined(part(1, 2, unknown={"gpu": "x"}), part(2, 2, unknown=told))
     assert run["unknown"] == {"gpu": "x", **told}
     assert joined(part(1, 2), part(2, 2))["unknown"] == {}
+
+
+def test_what_was_doubted_of_a_part_is_decided_anew_of_the_whole(joined):
+    """Three processes of one round may scatter widely; fifteen of five rounds need not."""
+    parts = [part(number, 5) for number in range(1, 6)]
+    parts[0]["flags"] = ["noisy", "one-round", "few-invocations", "no-blas", "loaded"]
+    run = joined(*parts)
+    assert run["flags"] == ["loaded"]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+import time
 
 import pytest
 
-from gemmgrid.measure.host import cgroup
-from gemmgrid.measure.supervise import supervisor
+from gemmgrid.measure.supervise import feasible, supervisor
+from gemmgrid.measure.supervise.process import Outcome
 from gemmgrid.measure.supervise.request import Environment, Request
 from gemmgrid.records.cell import Cell
+from gemmgrid.records.run import now
+from gemmgrid.system import cgroup
 from tests.measure.invocation.test_steps import SETTINGS
 
 CARD = {"gpus": [{"name": "a card", "memory_bytes": 16 << 30, "driver": "1"}], "cpu": {}}
@@ -18,7 +21,6 @@ CARD = {"gpus": [{"name": "a card", "memory_bytes": 16 << 30, "driver": "1"}], "
 class Place:
     """A test double of the machine, with one GPU of 16 GiB."""
 
-    gpu_index = 0
     gpu_memory_bytes: int | None = 16 << 30
     cache_bytes = None
     facts = CARD
@@ -40,7 +42,7 @@ def run(name: str, device: str = "cuda", **environment: object) -> dict:
 
 
 def test_a_cell_that_outgrows_the_card_is_infeasible(monkeypatch):
-    monkeypatch.setattr(supervisor, "Whereabouts", Place)
+    monkeypatch.setattr(supervisor, "ThisMachine", Place)
     monkeypatch.setattr(cgroup, "available_bytes", lambda: 1 << 40)
     found = run("gemm.float32.30000x30000x30000.t1")
     assert found["status"] == "infeasible"
@@ -58,3 +60,40 @@ def test_a_known_problem_of_the_environment_is_its_reason():
     found = run("dot.float32.10.t1", "cpu", problem="could not be built", log_tail="the log")
     assert (found["status"], found["reason"]) == ("env-failed", "could not be built")
     assert found["failure"]["stderr_tail"] == "the log"
+
+
+def test_cold_operands_outgrow_all_caches():
+    cell = Cell.parse("gemm.float32.256x256x256.t1.cold")
+    cache = 8 * (32 << 20) + 64 * (1 << 20)  # a server of eight dies: more than any one cache
+    count = feasible.sets(cell, cache)
+    assert (count - 1) * cell.operand_bytes >= 2 * cache
+    assert feasible.sets(cell, None) * cell.operand_bytes > 2 * feasible.UNKNOWN_CACHE_BYTES
+    assert feasible.sets(Cell.parse("gemm.float32.256x256x256.t1"), cache) == 1
+    assert feasible.sets(Cell.parse("gemm.float32.20000x20000x20000.t1.cold"), cache) == 2
+    assert feasible.sets(Cell.parse("dot.float32.10.t1.cold"), cache) == feasible.MOST_SETS
+
+
+def test_the_memory_of_cold_operands_counts(monkeypatch):
+    """256³ float32 takes 0.8 MB; the sets that outgrow the caches of a server take much more."""
+    monkeypatch.setattr(
+        supervisor, "ThisMachine", type("Server", (Place,), {"cache_bytes": 1 << 30})
+    )
+    monkeypatch.setattr(cgroup, "available_bytes", lambda: 2 << 30)
+    found = run("gemm.float32.256x256x256.t1.cold", "cpu")
+    assert found["status"] == "infeasible"
+
+
+def test_a_process_that_died_has_the_time_of_its_start(monkeypatch):
+    monkeypatch.setattr(supervisor, "ThisMachine", Place)
+    monkeypatch.setattr(supervisor.process, "run", late)
+    began = now()
+    found = run("dot.float32.10.t1", "cpu")["invocations"][0]
+    assert (found["status"], found["stage"]) == ("crashed", "warmup")
+    assert began <= found["started_at"] < late.ended
+
+
+def late(command, env, folder, *more):
+    (folder / "result.stage").write_text("warmup")
+    time.sleep(0.01)
+    late.ended = now()
+    return Outcome(None, "SIGSEGV", False, False, 0.01, "", "")

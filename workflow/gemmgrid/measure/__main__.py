@@ -19,10 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host.identity import MACHINE_FILE, UnreadableError, Whereabouts
+from gemmgrid.measure.machine.this_machine import MACHINE_FILE, ThisMachine, UnreadableError
 from gemmgrid.measure.node import lost, node_match, recovery, slurm
 from gemmgrid.measure.supervise import request as requests
-from gemmgrid.measure.supervise.lock import measuring
+from gemmgrid.measure.supervise.lock import LockError, measuring
 from gemmgrid.measure.supervise.progress import Progress, outcome_line, passing_over
 from gemmgrid.measure.supervise.rounds import gather
 from gemmgrid.measure.supervise.supervisor import measure_cell
@@ -58,6 +58,9 @@ def main(words: list[str] | None = None) -> int:
             )
     except Interrupted as interruption:
         return interruption.exit_code
+    except LockError as error:
+        print(f"gemmgrid: {error}", file=sys.stderr)
+        return 1
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
             raise
@@ -113,7 +116,7 @@ def _place(run: dict[str, Any], request: requests.Request, results: Path) -> dic
     if run["slurm"] and run["slurm"]["exclusive"] is not None:
         shared = set() if run["slurm"]["exclusive"] else {"shared-node"}
         run["flags"] = sorted({*run["flags"]} - {"shared-node"} | shared)
-    here, folder = Whereabouts(run["device"]), results / request.machine
+    here, folder = ThisMachine(run["device"]), results / request.machine
     broken = node_match.broken(request.promise, here.facts)
     judge(broken)
     try:

@@ -6,38 +6,17 @@ alike machines can be told to be one. No subprocess: this is read at every parse
 
 from __future__ import annotations
 
-import ctypes
 import platform
 import re
 import sys
 from functools import cache
 from pathlib import Path
 
-from gemmgrid.plan import cpus
+from gemmgrid.system import arm, cpus, macos
+from gemmgrid.system.files import ROOT, text
 
-CPUINFO = Path("/proc/cpuinfo")
 NVIDIA = Path("/proc/driver/nvidia")
 NVIDIA_CONTROL = Path("/dev/nvidiactl")
-
-_ARM_CORES = {
-    ("0x41", "0xd03"): "arm-cortex-a53",
-    ("0x41", "0xd08"): "arm-cortex-a72",
-    ("0x41", "0xd0b"): "arm-cortex-a76",
-    ("0x41", "0xd0c"): "arm-neoverse-n1",
-    ("0x41", "0xd40"): "arm-neoverse-v1",
-    ("0x41", "0xd49"): "arm-neoverse-n2",
-    ("0x41", "0xd4f"): "arm-neoverse-v2",
-    ("0x41", "0xd84"): "arm-neoverse-v3",
-    ("0x41", "0xd8e"): "arm-neoverse-n3",
-    ("0x46", "0x001"): "fujitsu-a64fx",
-    ("0x48", "0xd01"): "hisilicon-kunpeng-920",
-    ("0xc0", "0xac3"): "ampere-one",
-    ("0xc0", "0xac4"): "ampere-one-a",
-}
-"""Implementer and part of /proc/cpuinfo on ARM, where Linux gives no model name.
-
-From the kernel's arch/arm64/include/asm/cputype.h.
-"""
 
 _NOISE = re.compile(
     r"\((?:r|tm|c)\)|®|™|@.*$|\b(?:cpu|processor|platinum|gold|silver|bronze|geforce|nvidia"
@@ -73,27 +52,22 @@ def compose_name(cpu: str | None, cores: int, gpu: str | None) -> str:
 
 def cpu_model() -> str | None:
     """The CPU's model as the system names it; None where it does not."""
-    if sys.platform == "darwin":
-        return cpus.sysctl_text("machdep.cpu.brand_string")
-    try:
-        return model_in_cpuinfo(CPUINFO.read_text(errors="replace"))
-    except OSError:
-        return None
+    if macos.is_darwin():
+        return macos.sysctl_text("machdep.cpu.brand_string")
+    return model_in_cpuinfo(text(ROOT, "proc/cpuinfo") or "")
 
 
-def model_in_cpuinfo(text: str) -> str | None:
-    """The model in a Linux /proc/cpuinfo: x86 by its name, ARM by implementer and part."""
+def model_in_cpuinfo(listing: str) -> str | None:
+    """The model in a Linux /proc/cpuinfo: x86 by its name, Arm by implementer and part."""
     fields = dict(
-        reversed(re.findall(r"^([A-Za-z ]+?)\s*:[ \t]*(\S.*?)\s*$", text, re.MULTILINE)[:200])
+        reversed(re.findall(r"^([A-Za-z ]+?)\s*:[ \t]*(\S.*?)\s*$", listing, re.MULTILINE)[:200])
     )
     name = fields.get("model name")
     if name and name != "unknown":
         return name
-    core = (fields.get("CPU implementer", ""), fields.get("CPU part", ""))
-    if core in _ARM_CORES:
-        return _ARM_CORES[core]
-    if all(core):
-        return f"arm-{core[0]}-{core[1]}"
+    implementer, part = fields.get("CPU implementer", ""), fields.get("CPU part", "")
+    if implementer.startswith("0x") and part.startswith("0x"):
+        return arm.name(int(implementer, 16), int(part, 16)) or f"arm-{implementer}-{part}"
     return fields.get("cpu") or fields.get("Hardware") or fields.get("uarch")
 
 
@@ -111,20 +85,15 @@ def gpu_model() -> str | None:
 
 def _nvml_model() -> str | None:
     """The first GPU's name from NVML: in containers /proc/driver/nvidia can be missing."""
+    import pynvml
+
     try:
-        nvml = ctypes.CDLL("libnvidia-ml.so.1")
-    except OSError:
+        pynvml.nvmlInit()
+        name: str = pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(0))
+        pynvml.nvmlShutdown()
+    except pynvml.NVMLError:
         return None
-    if nvml.nvmlInit_v2() != 0:
-        return None
-    try:
-        device, name = ctypes.c_void_p(), ctypes.create_string_buffer(96)
-        if nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) != 0:
-            return None
-        found = nvml.nvmlDeviceGetName(device, name, ctypes.c_uint(96)) == 0
-        return name.value.decode(errors="replace") if found else None
-    finally:
-        nvml.nvmlShutdown()
+    return name
 
 
 def _short(model: str) -> str:

@@ -27,7 +27,7 @@ import gemmgrid
 from gemmgrid.plan import ConfigError, load
 from gemmgrid.plan.environments import interpreter
 from gemmgrid.records.context import digest
-from gemmgrid.records.history import write_atomically
+from gemmgrid.records.files import write_atomically
 
 # The scheduler's two lines a job would drown the line that each cell prints; and that the grid is
 # incomplete has been said in plain words before Snakemake shows the command that said it.

@@ -8,7 +8,7 @@ from gemmgrid.plan.change import stale as standing
 LOOK = f"{STATE}/now/{{machine}}.json"
 LOOKED_LATELY_S = 3600
 LATEST = standing.Latest()
-LOOKER = [*OURS, "gemmgrid.measure.host.current_context"]
+LOOKER = [*OURS, "gemmgrid.measure.supervise.current_context"]
 # Jobs get the site's PYTHONPATH under this name, because theirs is the package's.
 SITE = "GEMMGRID_SITE_PYTHONPATH"
 

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from gemmgrid.measure.libraries import describe_other
 from gemmgrid.measure.libraries.linker import mapped_files, opened
 
 DRIVER = Path("/proc/driver/nvidia/version")
@@ -25,30 +26,26 @@ def driver_version() -> str | None:
     return found[1] if found else None
 
 
+def device(unknown: dict[str, str], **facts: Any) -> dict[str, Any]:
+    """The record's "device"; a missing driver's reason goes to `unknown`. No UUID, no serial."""
+    driver = driver_version()
+    if driver is None:
+        unknown["device.driver"] = f"{DRIVER} cannot be read"
+    return {**facts, "driver": driver}
+
+
 def cublas() -> dict[str, Any]:
     """The record's "library": cuBLAS as mapped, with the version that it tells."""
     file = next((file for file in mapped_files() if "/libcublas.so" in file), None)
-    version = _version(file) if file else None
-    unknown = {
+    absent = "no libcublas is mapped; call it after a product"
+    reasons = {
         "core": "cuBLAS chooses a kernel for every call and does not tell which",
-        "threading": "does not apply to a GPU library",
-        "interface": "does not apply to a GPU library",
+        "version": "cublasGetProperty failed" if file else absent,
+        "file": absent,
     }
-    if file is None:
-        unknown["file"] = unknown["version"] = "no libcublas is mapped; call it after a product"
-    elif version is None:
-        unknown["version"] = "cublasGetProperty failed"
-    return {
-        "name": "cuBLAS",
-        "family": "cublas",
-        "version": version,
-        "file": file,
-        "core": None,
-        "threading": None,
-        "interface": None,
-        "others": [],
-        "unknown": unknown,
-    }
+    version = _version(file) if file else None
+    reason = "does not apply to a GPU library"
+    return describe_other("cuBLAS", "cublas", reason, version=version, file=file, unknown=reasons)
 
 
 def _version(file: str) -> str | None:

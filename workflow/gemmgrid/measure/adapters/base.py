@@ -11,6 +11,7 @@ but NumPy. It never times, checks or repeats anything.
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 from abc import ABC, abstractmethod
@@ -21,12 +22,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
+from gemmgrid.measure import libraries
 from gemmgrid.records.cell import Cell
 
 if TYPE_CHECKING:
     from gemmgrid.measure.invocation.operands import Operands
+    from gemmgrid.measure.libraries.blas import Blas
 
 ALIGNMENT = 64
+NAMES = {"dot": ("x", "y", "c"), "gemv": ("A", "x", "y"), "gemm": ("A", "B", "C")}
+"""How the two operands and the result of a routine are called in statements."""
+LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+"""BLAS's letters for the element types that its standard has."""
+NEW_RESULT = "each call makes a new result"
 
 
 class DeviceMissing(OSError):  # noqa: N818  (says what is missing, as FileNotFoundError does)
@@ -39,8 +47,11 @@ class DeviceTimer(Protocol):
     def start(self) -> None:
         """Mark the start in the device's queue."""
 
-    def stop(self) -> int | None:
-        """Mark the end, wait for it, and give the nanoseconds between; None where it cannot."""
+    def stop(self) -> None:
+        """Mark the end in the device's queue, behind the last call and before the fence."""
+
+    def read(self) -> int | None:
+        """Wait for the end, and give the nanoseconds between; None where it cannot."""
 
 
 @dataclass
@@ -53,8 +64,9 @@ class Call:
     """Every name in the statement."""
     result: Callable[[dict[str, Any]], np.ndarray]
     """Host copy of the result, from the names after a call; float32 where the cell is bfloat16."""
-    fence: Callable[[], None] | None = None
-    """Waits until the device is done; None where calls return when the work is done."""
+    fence: str | None = None
+    """Python that waits until the device is done, on the names after a call and timed once a batch:
+    `torch.cuda.synchronize()`. None where calls return when the work is done."""
     poison: Callable[[], None] | None = None
     """Puts the preallocated result (of every set) into its state before a call: NaN, or C0 where
     beta is not 0 and the call reads it. None where each call makes a new result."""
@@ -67,6 +79,15 @@ class Call:
     """Where the library reads A and B and writes C: addresses in its own memory."""
     unknown: dict[str, str] = field(default_factory=dict)
     """Reasons for the addresses that are missing, by operand."""
+
+    @property
+    def assigned(self) -> set[str]:
+        """Names that the statement gives a new value: results made by the call itself."""
+        return {
+            node.id
+            for node in ast.walk(ast.parse(self.statement))
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
 
 
 class Adapter(ABC):
@@ -143,6 +164,62 @@ class Adapter(ABC):
     def identify(self) -> dict[str, Any]:
         """{"packages": {name: version}, "library": {…} or None, "precision": {knob: value},
         "unknown": {path: reason}}; call it after a product, when everything is loaded."""
+
+
+class BlasAdapter(Adapter):
+    """An adapter on NumPy arrays whose products go to a BLAS library in this process."""
+
+    packages: ClassVar[tuple[str, ...]]
+    """Names of the packages that the record gives versions of."""
+    unknown_blas: ClassVar[str]
+    """Why no library is named where it is of no family that is known."""
+    _blas: Blas | None
+
+    def set_threads(self, threads: int) -> None:
+        if self._blas and self._blas.threads() != threads:
+            self._blas.set_threads(threads)
+
+    def library_threads(self) -> int | None:
+        return self._blas.threads() if self._blas else None
+
+    def identify(self) -> dict[str, Any]:
+        return {
+            "packages": packages(*self.packages),
+            "library": libraries.describe(self._blas) if self._blas else None,
+            "precision": {},
+            "unknown": {} if self._blas else {"library": self.unknown_blas},
+        }
+
+
+def on_host(
+    cell: Cell,
+    operands: Operands,
+    statement: str,
+    names: dict[str, Any],
+    new: str | None = None,
+    where: str | None = None,
+) -> Call:
+    """A call on the operands as they are, NumPy arrays.
+
+    new   why the result has no address, where each call makes a new one instead of writing to C
+    """
+    out, C = NAMES[cell.routine][2], None if new else operands.C
+    return Call(
+        statement,
+        names,
+        result=lambda names: _copied(names[out], cell.dtype),
+        poison=None if C is None else resetter(cell, C, operands.C0),
+        where=where,
+        addresses=placed(A=operands.A, B=operands.B, C=C),
+        unknown={"C": new} if new else {},
+    )
+
+
+def _copied(value: Any, dtype: str) -> np.ndarray:
+    """A copy of an array, of the one behind a pointer, or of a scalar; Python's have no dtype."""
+    value = getattr(value, "array", value)
+    typed = isinstance(value, np.ndarray | np.generic)
+    return np.array(value, None if typed else dtype, order="C")
 
 
 def refuse(reason: str | None) -> None:

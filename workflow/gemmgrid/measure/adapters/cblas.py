@@ -15,32 +15,28 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from gemmgrid.measure import libraries
+from gemmgrid.measure.adapters import base
 from gemmgrid.measure.adapters.base import (
-    Adapter,
+    BlasAdapter,
     Call,
     first_over,
     nan_of,
-    packages,
+    on_host,
     placed,
     refuse,
-    resetter,
 )
 from gemmgrid.measure.libraries.find import PATTERNS, find
+from gemmgrid.measure.libraries.names import CBLAS_SPELLINGS
 from gemmgrid.records.cell import Cell
 
 if TYPE_CHECKING:
     from gemmgrid.measure.invocation.operands import Operands
 
-LETTERS = {"float16": "h", "float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+LETTERS = {"float16": "h", **base.LETTERS}
 LAYOUTS = {"C": ("RowMajor", 101), "F": ("ColMajor", 102)}
 TRANSPOSES = {"n": ("NoTrans", 111), "t": ("Trans", 112), "c": ("ConjTrans", 113)}
 REALS = {"s": ctypes.c_float, "d": ctypes.c_double}
 INTERFACES = {"lp64": ctypes.c_int32, "ilp64": ctypes.c_int64}
-AFFIXES = {
-    "lp64": (("", "$NEWLAPACK"), ("", ""), ("scipy_", "")),
-    "ilp64": (("", "$NEWLAPACK$ILP64"), ("", "64_"), ("scipy_", "64_"), ("", "_64"), ("", "")),
-}
-"""Spellings of the functions' names, by the width of the library's integers."""
 
 
 class Pointer(ctypes.c_void_p):
@@ -49,11 +45,13 @@ class Pointer(ctypes.c_void_p):
     array: np.ndarray
 
 
-class CblasAdapter(Adapter):
+class CblasAdapter(BlasAdapter):
     """options: library (one of the families below) or path; interface where nothing else tells."""
 
     library = "cblas"
     devices = ("cpu",)
+    packages = ("numpy", "scipy-openblas64", "mkl", "intel-openmp")
+    unknown_blas = "the library is of no family that is known"
     known_options: ClassVar = {
         "library": " | ".join(PATTERNS),
         "path": "path of a shared library that exports cblas_sgemm",
@@ -92,13 +90,6 @@ class CblasAdapter(Adapter):
             return f"this library counts in 32 bits, and {size} does not fit"
         return None
 
-    def set_threads(self, threads: int) -> None:
-        if self._blas and self._blas.threads() != threads:
-            self._blas.set_threads(threads)
-
-    def library_threads(self) -> int | None:
-        return self._blas.threads() if self._blas else None
-
     def prepare(self, cell: Cell, operands: Operands) -> Call:
         refuse(self.unsupported(cell))
         if cell.routine == "dot":
@@ -115,47 +106,30 @@ class CblasAdapter(Adapter):
         names.update(A=_pointer(operands.A), lda=self._integer(_leading(operands.A)))
         if cell.routine == "gemv":
             names.update(x=_pointer(operands.B), y=_pointer(operands.C), one=self._integer(1))
-            arguments, out = "m, n, alpha, A, lda, x, one, beta, y, one", "y"
+            arguments = "m, n, alpha, A, lda, x, one, beta, y, one"
         else:
             names.update(B=_pointer(operands.B), ldb=self._integer(_leading(operands.B)))
             names.update(C=_pointer(operands.C), ldc=self._integer(_leading(operands.C)))
-            arguments, out = "m, n, k, alpha, A, lda, B, ldb, beta, C, ldc", "C"
-        return Call(
-            statement=f"{name}({layout}, {', '.join(transposes)}, {arguments})",
-            names=names,
-            result=lambda names: names[out].array.copy(),
-            poison=resetter(cell, operands.C, operands.C0),
-            where=f"alpha = {options.alpha!r}, beta = {options.beta!r}",
-            addresses=placed(A=operands.A, B=operands.B, C=operands.C),
-        )
+            arguments = "m, n, k, alpha, A, lda, B, ldb, beta, C, ldc"
+        statement = f"{name}({layout}, {', '.join(transposes)}, {arguments})"
+        where = f"alpha = {options.alpha!r}, beta = {options.beta!r}"
+        return on_host(cell, operands, statement, names, where=where)
 
     def identify(self) -> dict[str, Any]:
-        unknown = {}
-        if self._blas is None:
-            unknown["library"] = "the library is of no family that is known"
-        library = libraries.describe(self._blas) if self._blas else None
+        identity = super().identify()
+        library = identity["library"]
         if library and library["interface"] is None:
             library["interface"] = self._interface
             library["unknown"].pop("interface", None)
-        return {
-            "packages": packages("numpy", "scipy-openblas64", "mkl", "intel-openmp"),
-            "library": library,
-            "precision": {},
-            "unknown": unknown,
-        }
+        return identity
 
     def _dot(self, cell: Cell, operands: Operands) -> Call:
         name = _routine(cell)
         names = {name: self._function(cell), "n": self._integer(cell.n), "one": self._integer(1)}
         names.update(x=_pointer(operands.A), y=_pointer(operands.B))
         if not cell.is_complex:
-            return Call(
-                statement=f"c = {name}(n, x, one, y, one)",
-                names=names,
-                result=lambda names: np.array(names["c"], cell.dtype),
-                addresses=placed(A=operands.A, B=operands.B),
-                unknown={"C": f"{name} returns a new scalar"},
-            )
+            new = f"{name} returns a new scalar"
+            return on_host(cell, operands, f"c = {name}(n, x, one, y, one)", names, new)
         scalar = np.zeros((), cell.dtype)
         return Call(
             statement=f"{name}(n, x, one, y, one, c)",
@@ -232,11 +206,13 @@ def _spelling(handle: ctypes.CDLL, path: str, interface: str | None) -> tuple[st
 
     A suffix says the width; a plain name leaves it to what the library tells, then to lp64.
     """
-    for width in [interface] if interface else INTERFACES:
-        for affixes in AFFIXES[width]:
-            if hasattr(handle, "cblas_sgemm".join(affixes)):
-                plain = interface is None and affixes[1] == ""
-                return (_told(path, affixes) or width if plain else width), affixes
+    wanted = [one for one in CBLAS_SPELLINGS if not interface or one[2] in (None, interface)]
+    if interface == "ilp64":  # a name that says so before one that may mean either
+        wanted.sort(key=lambda one: one[2] is None)
+    for prefix, suffix, width in wanted:
+        affixes = prefix, suffix
+        if hasattr(handle, "cblas_sgemm".join(affixes)):
+            return interface or width or _told(path, affixes) or "lp64", affixes
     raise OSError(f"{path} exports no cblas_sgemm, under none of the names in use")
 
 

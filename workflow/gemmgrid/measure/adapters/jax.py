@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from gemmgrid.measure import libraries
 from gemmgrid.measure.adapters import _cuda
 from gemmgrid.measure.adapters.base import (
+    NAMES,
     Adapter,
     Call,
     DeviceMissing,
@@ -26,14 +28,11 @@ from gemmgrid.records.cell import Cell
 if TYPE_CHECKING:
     from gemmgrid.measure.invocation.operands import Operands
 
-LETTERS = {"dot": ("x", "y", "c"), "gemv": ("A", "x", "y"), "gemm": ("A", "B", "C")}
-"""How the operands and the result are called in the statement."""
-
 
 class JaxAdapter(Adapter):
     """A jitted product a cell. On the CPU each call waits for its result: JAX runs independent
     computations side by side, which would time several at once. On CUDA they follow one another
-    on one stream, so a batch is waited for at its end.
+    on one stream, so the last result of a batch is waited for.
     """
 
     library = "jax"
@@ -83,7 +82,7 @@ class JaxAdapter(Adapter):
         A = self._placed(cell, operands.A)
         B = A if operands.B is operands.A else self._placed(cell, operands.B)
         matmul, meaning = self._product(cell)
-        a, b, out = LETTERS[cell.routine]
+        a, b, out = NAMES[cell.routine]
         names, arguments = {"matmul": matmul, a: A, b: B}, f"{a}, {b}"
         if operands.C0 is not None:
             names["C0"] = self._placed(cell, operands.C0)
@@ -93,7 +92,7 @@ class JaxAdapter(Adapter):
             statement=f"{out} = matmul({arguments}){wait}",
             names=names,
             result=lambda names: _fetched(names[out]),
-            fence=self._fence() if self.device != "cpu" else None,
+            fence=f"{out}.block_until_ready()" if self.device != "cpu" else None,
             where=f"matmul = jax.jit(lambda {arguments}: {meaning})",
             addresses={"A": A.unsafe_buffer_pointer(), "B": B.unsafe_buffer_pointer()},
             unknown={"C": "JAX makes a new result in every call"},
@@ -122,7 +121,7 @@ class JaxAdapter(Adapter):
         """The jitted function and what it computes; one for all sets of operands of a cell."""
         jnp, options = self._jax.numpy, cell.options
         (turn_a, shown_a), (turn_b, shown_b) = (_turned(jnp, letter) for letter in options.trans)
-        a, b, _ = LETTERS[cell.routine]
+        a, b, _ = NAMES[cell.routine]
         meaning = f"{shown_a.format(a)} @ {shown_b.format(b)}"
         alpha, beta = options.alpha, options.beta
         if alpha != 1:
@@ -148,26 +147,16 @@ class JaxAdapter(Adapter):
             placed = placed.astype(jax.numpy.bfloat16)
         return placed.block_until_ready()
 
-    def _fence(self) -> Callable[[], None]:
-        """A small computation behind all others on the device's stream, and the wait for it."""
-        jax = self._jax
-        small = jax.device_put(np.zeros(8, np.float32))
-        last = jax.jit(lambda values: values + 1)
-        last(small).block_until_ready()
-        return lambda: last(small).block_until_ready()
-
     def _device(self, unknown: dict[str, str]) -> dict[str, Any] | None:
         if self.device == "cpu":
             return None
-        device, driver = self._jax.devices()[0], _cuda.driver_version()
-        if driver is None:
-            unknown["device.driver"] = f"{_cuda.DRIVER} cannot be read"
-        return {
-            "name": device.device_kind,
-            "capability": getattr(device, "compute_capability", None),
-            "memory_bytes": (device.memory_stats() or {}).get("bytes_limit"),
-            "driver": driver,
-        }
+        device = self._jax.devices()[0]
+        return _cuda.device(
+            unknown,
+            name=device.device_kind,
+            capability=getattr(device, "compute_capability", None),
+            memory_bytes=(device.memory_stats() or {}).get("bytes_limit"),
+        )
 
 
 def _turned(jnp: Any, letter: str) -> tuple[Callable[[Any], Any], str]:
@@ -186,18 +175,17 @@ def _fetched(array: Any) -> np.ndarray:
 def _xla(folder: Path) -> dict[str, Any]:
     """XLA's own kernels on the CPU, all inside jaxlib: no BLAS library serves."""
     file = next((str(path) for path in folder.glob("libjax_common.*")), None)
-    reason = "XLA chooses and compiles its kernels for every computation"
-    unknown = {"core": reason, "interface": "does not apply: there is no BLAS interface"}
-    if file is None:
-        unknown["file"] = f"{folder} holds no libjax_common"
-    return {
-        "name": "XLA (YNNPACK, Eigen)",
-        "family": "xla",
-        "version": packages("jaxlib").get("jaxlib"),
-        "file": file,
-        "core": None,
-        "threading": "XLA's thread pool",
-        "interface": None,
-        "others": [],
-        "unknown": unknown,
-    }
+    return libraries.describe_other(
+        *(
+            "XLA (YNNPACK, Eigen)",
+            "xla",
+            "XLA chooses and compiles its kernels for each computation",
+        ),
+        version=packages("jaxlib").get("jaxlib"),
+        file=file,
+        threading="XLA's thread pool",
+        unknown={
+            "interface": "does not apply: there is no BLAS interface",
+            "file": f"{folder} holds no libjax_common",
+        },
+    )

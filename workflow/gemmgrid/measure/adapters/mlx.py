@@ -14,6 +14,7 @@ import numpy as np
 from gemmgrid.measure import libraries
 from gemmgrid.measure.adapters import _cuda
 from gemmgrid.measure.adapters.base import (
+    NAMES,
     Adapter,
     Call,
     DeviceMissing,
@@ -27,11 +28,20 @@ from gemmgrid.records.cell import Cell
 if TYPE_CHECKING:
     from gemmgrid.measure.invocation.operands import Operands
 
+QUEUED = "mx.async_eval starts the product; a batch is waited for at its end, by mx.synchronize"
+DEVICE_FACTS = ("architecture", "device_name", "memory_size", "total_memory", "max_buffer_length",
+                "max_recommended_working_set_size", "resource_limit", "compute_capability_major",
+                "compute_capability_minor")  # fmt: skip
+"""What of mx.device_info() is recorded: kinds and sizes, nothing that tells one card from another
+(MLX's CUDA build adds the card's UUID and its place on the bus)."""
+
 
 class MlxAdapter(Adapter):
     """mx.matmul, mx.inner, mx.addmm. MLX is lazy: nothing runs until mx.eval, so it is timed too.
 
-    MLX copies the operands into memory of its own, and every call makes a new result.
+    MLX copies the operands into memory of its own, and every call makes a new result. On the GPU
+    the products of a batch are queued, as every library here does it there: mx.eval would wait for
+    each, and time the wait.
     """
 
     library = "mlx"
@@ -46,6 +56,7 @@ class MlxAdapter(Adapter):
         if device == "gpu" and not mx.is_available(chosen):
             raise DeviceMissing("MLX finds no GPU (Metal on Apple silicon, or a CUDA build)")
         mx.set_default_device(chosen)
+        self._evaluate = "eval" if device == "cpu" else "async_eval"
         self._blas = None
         if device == "cpu":
             self._blas = libraries.serving(mx.__file__, libraries.CBLAS_SYMBOLS)
@@ -77,12 +88,9 @@ class MlxAdapter(Adapter):
         mx, options = self._mx, cell.options
         A = self._placed(cell, operands.A)
         B = A if operands.B is operands.A else self._placed(cell, operands.B)
-        names, out = {"mx": mx, "A": A, "B": B}, "C"
-        a, b = (_transposed(*pair, cell) for pair in zip("AB", options.trans, strict=True))
-        if cell.routine == "dot":
-            names, a, b, out = {"mx": mx, "x": A, "y": B}, "x", "y", "c"
-        elif cell.routine == "gemv":
-            names, b, out = {"mx": mx, "A": A, "x": B}, "x", "y"
+        a, b, out = NAMES[cell.routine]
+        names = {"mx": mx, a: A, b: B}
+        a, b = (_transposed(*pair, cell) for pair in zip((a, b), options.trans, strict=True))
         if options.alpha == 1 and options.beta == 0:
             function = "inner" if cell.routine == "dot" else "matmul"
             product = f"mx.{function}({a}, {b})"
@@ -92,16 +100,17 @@ class MlxAdapter(Adapter):
             names["C0"] = self._placed(cell, start)
             product = f"mx.addmm(C0, {a}, {b}, {options.alpha!r}, {options.beta!r})"
         return Call(
-            statement=f"{out} = {product}; mx.eval({out})",
+            statement=f"{out} = {product}; mx.{self._evaluate}({out})",
             names=names,
             result=lambda names: self._fetched(names[out]),
-            fence=mx.synchronize,
+            fence="mx.synchronize()",
+            where=None if self.device == "cpu" else QUEUED,
             addresses={"A": self._address(A), "B": self._address(B)},
             unknown={"C": "MLX makes a new result in every call"},
         )
 
     def identify(self) -> dict[str, Any]:
-        mx, unknown = self._mx, {}
+        unknown = {}
         library = libraries.describe(self._blas) if self._blas else self._gpu_library()
         if library is None:
             unknown["library"] = "MLX is bound to no BLAS library that is known"
@@ -111,7 +120,7 @@ class MlxAdapter(Adapter):
             "packages": packages("mlx", "mlx-cpu", "mlx-metal", "mlx-cuda", "numpy"),
             "library": library,
             "precision": variables("MLX_ENABLE_TF32"),
-            "device": dict(mx.device_info()) if self.device == "gpu" else None,
+            "device": self._device_facts(),
             "unknown": unknown,
         }
 
@@ -140,18 +149,17 @@ class MlxAdapter(Adapter):
             return None
         if platform.system() != "Darwin":
             return _cuda.cublas()
-        reason = "MLX's own Metal kernels do not tell"
-        return {
-            "name": "MLX Metal kernels",
-            "family": "mlx-metal",
-            "version": self._mx.__version__,
-            "file": os.path.realpath(self._mx.__file__),
-            "core": None,
-            "threading": None,
-            "interface": None,
-            "others": [],
-            "unknown": dict.fromkeys(("core", "threading", "interface"), reason),
-        }
+        return libraries.describe_other(
+            *("MLX Metal kernels", "mlx-metal", "MLX's own Metal kernels do not tell"),
+            version=self._mx.__version__,
+            file=os.path.realpath(self._mx.__file__),
+        )
+
+    def _device_facts(self) -> dict[str, Any] | None:
+        if self.device == "cpu":
+            return None
+        told = self._mx.device_info()
+        return {name: told[name] for name in DEVICE_FACTS if name in told}
 
 
 def _transposed(name: str, letter: str, cell: Cell) -> str:

@@ -9,13 +9,13 @@ import numpy as np
 
 from gemmgrid.measure import libraries
 from gemmgrid.measure.adapters.base import (
-    Adapter,
+    NAMES,
+    NEW_RESULT,
+    BlasAdapter,
     Call,
     conjugates,
-    packages,
-    placed,
+    on_host,
     refuse,
-    resetter,
 )
 from gemmgrid.records.cell import Cell
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gemmgrid.measure.invocation.operands import Operands
 
 
-class NumpyAdapter(Adapter):
+class NumpyAdapter(BlasAdapter):
     """Operands pass through as they are: NumPy hands their strides to BLAS as leading dimensions.
 
     float16 is computed by a loop of NumPy's own, without BLAS.
@@ -31,6 +31,8 @@ class NumpyAdapter(Adapter):
 
     library = "numpy"
     devices = ("cpu",)
+    packages = ("numpy",)
+    unknown_blas = "NumPy's extension is bound to no BLAS library that is known"
 
     def __init__(self, device: str, options: dict[str, Any]) -> None:
         super().__init__(device, options)
@@ -46,58 +48,21 @@ class NumpyAdapter(Adapter):
             return "NumPy has no conjugating view: A.conj().T is a copy, and matmul takes no flag"
         return None
 
-    def set_threads(self, threads: int) -> None:
-        if self._blas and self._blas.threads() != threads:
-            self._blas.set_threads(threads)
-
-    def library_threads(self) -> int | None:
-        return self._blas.threads() if self._blas else None
-
     def prepare(self, cell: Cell, operands: Operands) -> Call:
         refuse(self.unsupported(cell))
-        A, B, C = operands.A, operands.B, operands.C
+        a, b, out = NAMES[cell.routine]
+        names = {"np": np, a: operands.A, b: operands.B}
         if cell.routine == "dot":
-            return Call(
-                statement="c = np.dot(x, y)",
-                names={"np": np, "x": A, "y": B},
-                result=lambda names: np.array(names["c"]),
-                addresses=placed(A=A, B=B),
-                unknown={"C": "np.dot returns a new scalar"},
-            )
-        a, b = (_transposed(*pair, cell) for pair in zip("AB", cell.options.trans, strict=True))
-        names, out = {"np": np, "A": A, "B": B, "C": C}, "C"
-        if cell.routine == "gemv":
-            names, b, out = {"np": np, "A": A, "x": B, "y": C}, "x", "y"
+            new = "np.dot returns a new scalar"
+            return on_host(cell, operands, "c = np.dot(x, y)", names, new)
+        a, b = (_transposed(*pair, cell) for pair in zip((a, b), cell.options.trans, strict=True))
         if cell.options.alloc:
-            del names["np"], names[out]
-            return Call(
-                statement=f"{out} = {a} @ {b}",
-                names=names,
-                result=lambda names: names[out].copy(),
-                addresses=placed(A=A, B=B),
-                unknown={"C": "each call makes a new result"},
-            )
-        assert C is not None
+            del names["np"]
+            return on_host(cell, operands, f"{out} = {a} @ {b}", names, NEW_RESULT)
         # np.dot copies a padded matrix before each gemv; np.matmul passes its leading dimension.
         function = "dot" if cell.routine == "gemv" and not cell.options.pad else "matmul"
-        return Call(
-            statement=f"np.{function}({a}, {b}, out={out})",
-            names=names,
-            result=lambda names: names[out].copy(),
-            poison=resetter(cell, C, operands.C0),
-            addresses=placed(A=A, B=B, C=C),
-        )
-
-    def identify(self) -> dict[str, Any]:
-        unknown = {}
-        if self._blas is None:
-            unknown["library"] = "NumPy's extension is bound to no BLAS library that is known"
-        return {
-            "packages": packages("numpy"),
-            "library": libraries.describe(self._blas) if self._blas else None,
-            "precision": {},
-            "unknown": unknown,
-        }
+        names[out] = operands.C
+        return on_host(cell, operands, f"np.{function}({a}, {b}, out={out})", names)
 
 
 def extension_file() -> str | None:

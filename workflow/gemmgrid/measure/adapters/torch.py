@@ -15,6 +15,8 @@ from gemmgrid.measure import libraries
 from gemmgrid.measure.adapters import _cuda
 from gemmgrid.measure.adapters.base import (
     ALIGNMENT,
+    NAMES,
+    NEW_RESULT,
     Adapter,
     Call,
     DeviceMissing,
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from gemmgrid.measure.invocation.operands import Operands
 
 PRECISIONS = ("highest", "high", "medium")
+FENCES = {"cuda": "torch.cuda.synchronize()", "mps": "torch.mps.synchronize()"}
+NO_ADDRESS = "on MPS a tensor's pointer is the handle of Metal's buffer, not where its memory lies"
 
 
 class TorchAdapter(Adapter):
@@ -77,47 +81,36 @@ class TorchAdapter(Adapter):
     def prepare(self, cell: Cell, operands: Operands) -> Call:
         refuse(self.unsupported(cell))
         torch = self._torch
+        a, b, out = NAMES[cell.routine]
         A = self._placed(cell, operands.A)
         B = A if operands.B is operands.A else self._placed(cell, operands.B)
-        common: dict[str, Any] = {
-            "fence": self._fence(),
-            "device_timer": (lambda: CudaTimer(torch)) if self.device == "cuda" else None,
-        }
-        if cell.routine == "dot":
-            return Call(
-                statement="c = torch.dot(x, y)",
-                names={"torch": torch, "x": A, "y": B},
-                result=lambda names: self._fetched(names["c"]),
-                addresses={"A": A.data_ptr(), "B": B.data_ptr()},
-                unknown={"C": "torch.dot returns a new tensor"},
-                **common,
-            )
-        assert operands.C is not None
-        C = self._placed(cell, operands.C)
-        C0 = None if operands.C0 is None else self._placed(cell, operands.C0)
-        a, b = (_transposed(*pair, cell) for pair in zip("AB", cell.options.trans, strict=True))
-        names, out = {"torch": torch, "A": A, "B": B, "C": C}, "C"
-        if cell.routine == "gemv":
-            names, b, out = {"torch": torch, "A": A, "x": B, "y": C}, "x", "y"
+        names, tensors = {"torch": torch, a: A, b: B}, {"A": A, "B": B}
+        a, b = (_transposed(*pair, cell) for pair in zip((a, b), cell.options.trans, strict=True))
         expression = _expression(cell, a, b, out)
-        if cell.options.alloc:
-            given = f"({out}," in expression  # torch.addmm takes a C also where beta is 0
-            return Call(
-                statement=f"{out} = {expression})",
-                names={name: value for name, value in names.items() if given or name != out},
-                result=lambda names: self._fetched(names[out]),
-                where=f"{out} is not read where beta is 0" if given else None,
-                addresses={"A": A.data_ptr(), "B": B.data_ptr()},
-                unknown={"C": "each call makes a new result"},
-                **common,
-            )
+        where = poison = None
+        C = None if operands.C is None else self._placed(cell, operands.C)
+        if C is None or cell.options.alloc:
+            statement = f"{out} = {expression})"
+            if f"({out}," in expression:  # torch.addmm takes a C also where beta is 0
+                names[out], where = C, f"{out} is not read where beta is 0"
+        else:
+            statement = f"{expression}, out={out})"
+            names[out] = tensors["C"] = C
+            C0 = None if operands.C0 is None else self._placed(cell, operands.C0)
+            poison = self._resetter(cell, C, C0)
+        unknown = {} if "C" in tensors else {"C": NEW_RESULT}
+        if self.device == "mps":
+            tensors, unknown = {}, {**dict.fromkeys("ABC", NO_ADDRESS), **unknown}
         return Call(
-            statement=f"{expression}, out={out})",
-            names=names,
+            statement,
+            names,
             result=lambda names: self._fetched(names[out]),
-            poison=self._resetter(cell, C, C0),
-            addresses={"A": A.data_ptr(), "B": B.data_ptr(), "C": C.data_ptr()},
-            **common,
+            fence=FENCES.get(self.device),
+            poison=poison,
+            device_timer=(lambda: CudaTimer(torch)) if self.device == "cuda" else None,
+            where=where,
+            addresses={name: tensor.data_ptr() for name, tensor in tensors.items()},
+            unknown=unknown,
         )
 
     def identify(self) -> dict[str, Any]:
@@ -152,21 +145,15 @@ class TorchAdapter(Adapter):
         return np.array(tensor.resolve_conj().numpy())
 
     def _resetter(self, cell: Cell, C: Any, C0: Any) -> Callable[[], None]:
-        fence = self._fence()
-
         def reset() -> None:
             if cell.options.beta != 0:
                 C.copy_(C0)
             else:
                 C.fill_(nan_of(cell.dtype))
-            if fence:
-                fence()
+            if self.device != "cpu":
+                getattr(self._torch, self.device).synchronize()
 
         return reset
-
-    def _fence(self) -> Callable[[], None] | None:
-        torch = self._torch
-        return {"cuda": torch.cuda.synchronize, "mps": torch.mps.synchronize}.get(self.device)
 
     def _cpu_library(self) -> dict[str, Any] | None:
         """BLAS as libtorch_cpu is bound to it: its own static MKL, or one of the environment.
@@ -217,18 +204,14 @@ class TorchAdapter(Adapter):
             memory = torch.mps.recommended_max_memory()
             return {"name": "Apple GPU (MPS)", "driver": None, "memory_bytes": memory}
         facts = torch.cuda.get_device_properties(torch.cuda.current_device())
-        driver = _cuda.driver_version()
-        if driver is None:
-            unknown["device.driver"] = f"{_cuda.DRIVER} cannot be read"
-        return {
-            "name": facts.name,
-            "capability": f"{facts.major}.{facts.minor}",
-            "multiprocessors": facts.multi_processor_count,
-            "memory_bytes": facts.total_memory,
-            "uuid": str(getattr(facts, "uuid", "")) or None,
-            "driver": driver,
-            "cuda": torch.version.cuda,
-        }
+        return _cuda.device(
+            unknown,
+            name=facts.name,
+            capability=f"{facts.major}.{facts.minor}",
+            multiprocessors=facts.multi_processor_count,
+            memory_bytes=facts.total_memory,
+            cuda=torch.version.cuda,
+        )
 
 
 def on_device(torch: Any, array: np.ndarray, dtype: Any, device: str) -> Any:
@@ -251,8 +234,10 @@ class CudaTimer:
     def start(self) -> None:
         self._start.record()
 
-    def stop(self) -> int:
+    def stop(self) -> None:
         self._stop.record()
+
+    def read(self) -> int:
         self._stop.synchronize()
         return round(self._start.elapsed_time(self._stop) * 1e6)  # milliseconds to nanoseconds
 
@@ -261,7 +246,8 @@ def _expression(cell: Cell, a: str, b: str, out: str) -> str:
     """The call without its closing bracket, so that out= can follow."""
     options = cell.options
     if options.alpha == 1 and options.beta == 0:
-        return f"torch.{'mv' if cell.routine == 'gemv' else 'matmul'}({a}, {b}"
+        function = {"dot": "dot", "gemv": "mv", "gemm": "matmul"}[cell.routine]
+        return f"torch.{function}({a}, {b}"
     add = "addmv" if cell.routine == "gemv" else "baddbmm" if options.batch > 1 else "addmm"
     return f"torch.{add}({out}, {a}, {b}, beta={options.beta!r}, alpha={options.alpha!r}"
 
@@ -284,15 +270,6 @@ def _asked(ask: Callable[[], Any]) -> Any:
 def _mps_library() -> dict[str, Any]:
     import platform
 
+    version = f"macOS {platform.mac_ver()[0]}"
     reason = "Apple's frameworks do not tell"
-    return {
-        "name": "MPSGraph",
-        "family": "mpsgraph",
-        "version": f"macOS {platform.mac_ver()[0]}",
-        "file": None,
-        "core": None,
-        "threading": None,
-        "interface": None,
-        "others": [],
-        "unknown": dict.fromkeys(("file", "core", "threading", "interface"), reason),
-    }
+    return libraries.describe_other("MPSGraph", "mpsgraph", reason, version=version)

@@ -10,16 +10,15 @@ The record's form is described in docs/evidence.md.
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.dispatch import proof, verdict
-from gemmgrid.measure.dispatch.explain import hidden
-from gemmgrid.measure.dispatch.explain.hidden import Asked, Memory
-from gemmgrid.measure.dispatch.library_logs import documented
+from gemmgrid.measure.dispatch import documented, hidden_work, proof, verdict
+from gemmgrid.measure.dispatch.hidden_work import Asked, Memory
 from gemmgrid.measure.dispatch.watch import Watched, Watcher
 
 
@@ -49,10 +48,10 @@ def observe(
     """
     started = time.perf_counter()
 
-    def record(seen: Watched) -> dict[str, Any]:
+    def record(seen: Watched) -> Any:
         evidence = conclude(seen, asked, operands or {}, device, blas)
         evidence["cost_s"] = round(time.perf_counter() - started, 4)
-        return evidence
+        return _plain(evidence)
 
     early = (lambda seen: finish(record(seen))) if finish else None
     return record(Watcher(run, asked.library, device, folder, threads, early).watch())
@@ -80,9 +79,20 @@ def conclude(
         "cost_s": None,
         "routines": verdict.routines(seen, expected),
         "kernels": verdict.kernels(seen, expected),
-        "hidden": hidden.find(seen, asked, operands),
+        "hidden": hidden_work.find(seen, asked, operands),
         "no_blas": proof.no_blas(seen),
         "inconsistent": proof.inconsistent(seen),
         "slots_watched": seen.slots_watched,
         "problems": seen.problems,
     }
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold: numbers that are not finite become words."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

@@ -6,23 +6,21 @@ goes, so that a crash leaves the last stage behind, and leaves as soon as it kno
 
 from __future__ import annotations
 
-import ast
-import ctypes
 import json
-import math
 import os
 import shutil
-import signal
 import sys
 import tempfile
 import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
+from gemmgrid.measure.invocation.outcome import die_with_parent
+
 
 def main(job_path: Path, out_path: Path) -> NoReturn:
     """Read the job, watch its cell, write the evidence; ends the process with exit code 0."""
-    _die_with_parent()
+    die_with_parent()
     report = _Report(out_path)
     try:
         report.stage("reading the job")
@@ -37,14 +35,14 @@ def main(job_path: Path, out_path: Path) -> NoReturn:
 
 
 def _evidence(job: dict[str, Any], report: _Report) -> dict[str, Any]:
-    from gemmgrid.measure.dispatch.library_logs.switches import switch_on
+    from gemmgrid.measure.dispatch.library_logs import switch_on
 
     switch_on(job["adapter"], job["device"], report.folder)
     report.stage("importing the library")
     from gemmgrid.measure import adapters
     from gemmgrid.measure.dispatch.evidence import observe
-    from gemmgrid.measure.dispatch.explain.hidden import Asked
-    from gemmgrid.measure.dispatch.explain.watched_operands import make, memories
+    from gemmgrid.measure.dispatch.hidden_work import Asked
+    from gemmgrid.measure.dispatch.watched_operands import make, memories
     from gemmgrid.measure.invocation import loop
     from gemmgrid.records.cell import Cell
 
@@ -57,7 +55,7 @@ def _evidence(job: dict[str, Any], report: _Report) -> dict[str, Any]:
     adapter.set_threads(cell.threads)
     call = adapter.prepare(cell, make(cell, job["seed"]))
     ready = loop.compile_loop(call)
-    lasting = {name: value for name, value in call.names.items() if name not in _assigned(call)}
+    lasting = {name: value for name, value in call.names.items() if name not in call.assigned}
     asked = Asked(
         dtype=cell.dtype,
         routine=cell.routine,
@@ -82,15 +80,6 @@ def _evidence(job: dict[str, Any], report: _Report) -> dict[str, Any]:
     )
 
 
-def _assigned(call: Any) -> set[str]:
-    """Names that the statement gives a new value: results made by the call itself."""
-    return {
-        node.id
-        for node in ast.walk(ast.parse(call.statement))
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
-
-
 class _Report:
     """The output file: what was going on if the process dies, the evidence if it does not."""
 
@@ -113,23 +102,5 @@ class _Report:
 
     def _write(self, evidence: dict[str, Any]) -> None:
         beside = self._path.with_suffix(".part")
-        beside.write_text(json.dumps(plain(evidence), allow_nan=False))
+        beside.write_text(json.dumps(evidence, allow_nan=False))
         beside.replace(self._path)
-
-
-def plain(value: Any) -> Any:
-    """What JSON can hold: numbers that are not finite become words."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to end this process with the one that started it."""
-    if sys.platform == "linux":
-        parent_death_signal = 1
-        ctypes.CDLL(None).prctl(parent_death_signal, signal.SIGKILL)

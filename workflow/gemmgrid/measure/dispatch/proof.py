@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.dispatch.trace.got import is_blas_library
 from gemmgrid.measure.dispatch.trace.perf_sampling import GENERATED, Place
 from gemmgrid.measure.dispatch.trace.signatures import parse
 from gemmgrid.measure.dispatch.watch import ENOUGH_SAMPLES, Watched
+from gemmgrid.measure.libraries.names import is_blas_file
 
 LEAST_SHARE = 0.05
 """Share of the samples that a function must have to be called the kernel."""
@@ -93,7 +93,7 @@ def inconsistent(seen: Watched) -> str | None:
 
 def is_blas(place: Place) -> bool:
     """Whether a sampled place is inside a BLAS library, a static one included."""
-    if is_blas_library(Path(place.library).name):
+    if is_blas_file(Path(place.library).name):
         return True
     function = place.function or ""
     return function.startswith(_STATIC_BLAS) or parse(function) is not None

@@ -13,10 +13,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.dispatch.library_logs import documented
+from gemmgrid.measure.dispatch import documented
 from gemmgrid.measure.dispatch.proof import LEAST_SHARE, busiest, no_blas, plain_path
-from gemmgrid.measure.dispatch.trace.got import TracedCall
 from gemmgrid.measure.dispatch.trace.perf_sampling import GENERATED, is_stripped
+from gemmgrid.measure.dispatch.trace.routine_calls import TracedCall
 from gemmgrid.measure.dispatch.watch import ENOUGH_SAMPLES, Watched
 
 LISTED = 8

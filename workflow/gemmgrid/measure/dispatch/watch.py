@@ -14,13 +14,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gemmgrid.measure.dispatch.library_logs import gpu, hlo, verbose
-from gemmgrid.measure.dispatch.objects.mapped import named_objects
-from gemmgrid.measure.dispatch.objects.support import DispatchError
-from gemmgrid.measure.dispatch.trace.got import RoutineTrace, TracedCall
-from gemmgrid.measure.dispatch.trace.openblas import KernelCount, TableTrace, find_tables
+from gemmgrid.measure.dispatch.library_logs import cpu_libraries, gpu_libraries, xla_program
+from gemmgrid.measure.dispatch.objects.elf import named_objects
+from gemmgrid.measure.dispatch.objects.refusals import DispatchError
+from gemmgrid.measure.dispatch.trace.kernel_table import KernelCount, TableTrace, find_tables
 from gemmgrid.measure.dispatch.trace.patch import Trace, tracing
 from gemmgrid.measure.dispatch.trace.perf_sampling import Sampler, Samples
+from gemmgrid.measure.dispatch.trace.routine_calls import RoutineTrace, TracedCall
 
 SAMPLE_S = 0.15
 """Seconds of sampling, where it is needed: 300 samples for each busy thread."""
@@ -43,12 +43,11 @@ class Watched:
 
     calls: list[TracedCall] = field(default_factory=list)
     kernels: list[KernelCount] = field(default_factory=list)
-    logged: list[verbose.LoggedCall] = field(default_factory=list)
-    program: hlo.Program | None = None
-    device_kernels: list[gpu.DeviceKernel] = field(default_factory=list)
+    logged: list[cpu_libraries.LoggedCall] = field(default_factory=list)
+    program: xla_program.Program | None = None
+    device_kernels: list[gpu_libraries.DeviceKernel] = field(default_factory=list)
     samples: Samples = field(default_factory=Samples)
     slots_watched: int = 0
-    tables_watched: int = 0
     problems: dict[str, str] = field(default_factory=dict)
     """By what could not be done: trace, log, sample, or the path of a library."""
     waiting_share: float | None = None
@@ -86,6 +85,8 @@ class Watcher:
         self._tables: list[TableTrace] = []
         self._sampler: Sampler | None = None
         self._call_started: float | None = None
+        self._logs_before: dict[str, int] = {}
+        """Bytes of the device's logs before the last run."""
         self._looking = threading.Lock()
         """Held while the tracers are read or taken down: neither may happen during the other."""
         self._ended = threading.Event()
@@ -129,7 +130,6 @@ class Watcher:
             else:
                 if self._trace:
                     self._seen.slots_watched = patch.watched(self._trace.switches)
-                self._seen.tables_watched = len(self._tables)
             self._sampler = self._start_sampler(stack) if self._device == "cpu" else None
             elapsed = self._timed_run()
         self._collect(self._seen)
@@ -154,6 +154,8 @@ class Watcher:
             return None
 
     def _timed_run(self) -> float:
+        """One run of the product: its seconds. The logs hold this run alone from here on."""
+        self._logs_before = gpu_libraries.log_sizes(self._folder) if self._folder else {}
         self._call_started = time.perf_counter()
         self._run()
         with self._looking:
@@ -174,15 +176,12 @@ class Watcher:
         if self._seen.calls:
             return
         if self._library == "jax" and self._folder:
-            self._seen.program = hlo.read_programs(self._folder)
+            self._seen.program = xla_program.read_programs(self._folder)
         elif self._library != "jax":
             try:
-                self._seen.logged = verbose.logged(self._logged_run)
+                self._seen.logged = cpu_libraries.logged(self._timed_run)
             except OSError as error:
                 self._seen.problems["log"] = f"output could not be captured: {error}"
-
-    def _logged_run(self) -> None:
-        self._timed_run()
 
     def _sampled(self) -> None:
         """Sampling, where no kernel is known yet and the last run gave too few samples."""
@@ -223,17 +222,19 @@ class Watcher:
     def _on_device(self) -> None:
         """CUDA and MPS: the profiler's kernels, and the libraries' logs."""
         if self._library == "jax" and self._folder:
-            self._seen.program = hlo.read_programs(self._folder)
+            self._seen.program = xla_program.read_programs(self._folder)
         if self._device == "cuda" and self._library == "torch":
             import torch
 
-            self._seen.device_kernels = gpu.profile_torch(self._run, torch.cuda.synchronize)
+            self._seen.device_kernels = gpu_libraries.profile_torch(
+                self._timed_run, torch.cuda.synchronize
+            )
         if self._device == "cuda" and self._folder:
-            self._seen.logged = gpu.read_logs(self._folder)
+            self._seen.logged = gpu_libraries.read_logs(self._folder, self._logs_before)
         if self._device == "mps":
-            with verbose.captured(2) as output:
+            with cpu_libraries.captured(2) as output:
                 self._run()
-            self._seen.logged = gpu.parse_mps(output.text)
+            self._seen.logged = gpu_libraries.parse_mps(output.text)
 
     def _guard(self) -> None:
         """Ends the watching of a product that takes long, as soon as enough is known."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host import cgroup, cpufreq, darwin, gpu
-from gemmgrid.measure.host.sysfiles import ROOT, chosen, integer, online_cpus, text
+from gemmgrid.measure.host import cpufreq, gpu, job
+from gemmgrid.records.run import now
+from gemmgrid.system import cgroup, cpus, macos
+from gemmgrid.system.files import ROOT, online_cpus, text
 
 LOADED_CPUS = 0.1
 LOADED_SHARE = 0.02
@@ -31,11 +32,7 @@ _REASONS = {
     "load_1m": "the system tells no load average",
     "steal": "known only between two readings on Linux",
     "others_cpus": "known only between two readings on Linux",
-    "governor": "the kernel offers no cpufreq here (usual in a virtual machine and on macOS)",
-    "turbo": "the kernel does not tell it",
-    "smt": "the kernel does not tell it",
-    "thp": "the kernel does not tell it",
-    "numa_balancing": "the kernel does not tell it",
+    **cpufreq.SETTINGS_UNKNOWN,
     "temperature_c": "no CPU sensor is readable here",
     "power_source": "no power supply is described, as on most servers",
     "free_bytes": "neither the machine nor a control group tells it",
@@ -50,14 +47,14 @@ def read(
     device: str,
     previous: Mapping[str, Any] | None = None,
     root: Path = ROOT,
-    own_processes: frozenset[int] = frozenset(),
+    variables: Mapping[str, str] = os.environ,
 ) -> dict[str, Any]:
     """The conditions now. Never raises.
 
-    device          "cpu", "cuda", "mps" or "gpu": for "cuda", and "gpu" on Linux, the GPU is read
-    previous        an earlier reading of the same process: `steal` and `others_cpus` then describe
-                    the time since; without one they are None
-    own_processes   process ids besides this one that are ours on the GPU
+    device      "cpu", "cuda", "mps" or "gpu": for "cuda", and "gpu" on Linux, the GPU is read
+    previous    an earlier reading of the same process: `steal` and `others_cpus` then describe the
+                time since; without one they are None
+    variables   of the measured process: they choose the GPU
 
     steal             share of the CPU time wanted since `previous` that the hypervisor took
     others_cpus       CPUs that processes other than this one and its finished children used since
@@ -65,9 +62,9 @@ def read(
     throttle_events   a sum of counters, of which only the growth means something
     """
     unknown: dict[str, str] = {}
-    on_mac = darwin.is_darwin() and root == ROOT
-    cpus = cpufreq.allowed_cpus(root)
-    looked_at = cpufreq.some(cpus)
+    on_mac = macos.is_darwin() and root == ROOT
+    own = cpus.allowed(root)
+    looked_at = cpufreq.some(own)
     mhz, no_mhz = cpufreq.clock_mhz(root, looked_at)
     if no_mhz:
         unknown["cpu_mhz"] = no_mhz
@@ -75,24 +72,20 @@ def read(
     counters = _counters(root)
     steal, others = _since(previous, counters)
     found: dict[str, Any] = {
-        "at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "at": now(),
         "load_1m": _load(root),
         "steal": steal,
         "others_cpus": others,
         "cpu_mhz": mhz,
-        "governor": cpufreq.governor(root, looked_at),
-        "turbo": cpufreq.turbo(root),
-        "smt": cpufreq.smt_active(root),
-        "thp": chosen(text(root, "sys/kernel/mm/transparent_hugepage/enabled")),
-        "numa_balancing": integer(root, "proc/sys/kernel/numa_balancing"),
+        **cpufreq.settings(root, looked_at),
         "temperature_c": cpufreq.temperature_c(root),
-        "power_source": darwin.power_source() if on_mac else cpufreq.power_source(root),
+        "power_source": macos.power_source() if on_mac else cpufreq.power_source(root),
         "free_bytes": cgroup.available_bytes(root),
         "throttle_events": cpufreq.throttle_events(root, looked_at),
         "quota_cpus": limits.cpus,
         "quota_throttled_s": limits.throttled_s,
-        "allowed_cpus": len(cpus) or None,
-        "shared_node": _shared_node(root, cpus),
+        "allowed_cpus": len(own) or None,
+        "shared_node": _shared_node(root, own),
         "gpu": None,
         "counters": counters,
         "unknown": unknown,
@@ -101,7 +94,10 @@ def read(
         if found[key] is None:
             unknown[key] = reason
     if device == "cuda" or (device == "gpu" and not on_mac):
-        found["gpu"] = _gpu(unknown, own_processes)
+        card, unknown["gpu"] = gpu.used(device, variables)
+        if card:
+            found["gpu"] = card.conditions()
+            del unknown["gpu"]
     elif device in ("mps", "gpu"):
         unknown["gpu"] = "macOS shows a GPU's clocks, power and load to root only"
     return found
@@ -174,14 +170,14 @@ def _counters(root: Path) -> dict[str, float | int | None]:
 
 
 def _since(
-    previous: Mapping[str, Any] | None, now: Mapping[str, Any]
+    previous: Mapping[str, Any] | None, current: Mapping[str, Any]
 ) -> tuple[float | None, float | None]:
     """Steal share and others' CPUs between a reading and the counters now."""
     old = (previous or {}).get("counters") or {}
     keys = ("monotonic_s", "own_s", "busy_s", "steal_s")
-    if any(old.get(key) is None or now.get(key) is None for key in keys):
+    if any(old.get(key) is None or current.get(key) is None for key in keys):
         return None, None
-    seconds, own, busy, stolen = (now[key] - old[key] for key in keys)
+    seconds, own, busy, stolen = (current[key] - old[key] for key in keys)
     if seconds <= 0:
         return None, None
     wanted = busy + stolen
@@ -198,15 +194,6 @@ def _growth(before: Mapping[str, Any], after: Mapping[str, Any], key: str) -> fl
 
 def _shared_node(root: Path, cpus: list[int]) -> bool | None:
     """Whether others' jobs may run beside ours: a SLURM job that has not all of the node's CPUs."""
-    if "SLURM_JOB_ID" not in os.environ:
+    if job.job_id() is None:
         return None
     return len(cpus) < len(online_cpus(root))
-
-
-def _gpu(unknown: dict[str, str], own: frozenset[int]) -> dict[str, Any] | None:
-    nvml, reason = gpu.connect()
-    index = gpu.visible_index(nvml) if nvml is not None else None
-    if nvml is None or index is None:
-        unknown["gpu"] = reason or "CUDA_VISIBLE_DEVICES hides every GPU"
-        return None
-    return gpu.conditions(nvml, index, own | {os.getpid()})

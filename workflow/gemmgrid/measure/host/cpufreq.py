@@ -1,25 +1,22 @@
-"""Clocks, governor, turbo and throttling of the CPU, as the Linux kernel tells them now."""
+"""Clocks, settings, throttling and power of the CPU, as the Linux kernel tells them now.
+
+By hand, because psutil knows neither governor, turbo nor throttling, asks every sensor of the
+machine for one temperature, and takes the battery of a mouse for the machine's.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from gemmgrid.measure.host.sysfiles import ROOT, entries, integer, online_cpus, text
+from gemmgrid.system.files import chosen, entries, integer, text
 
 CPU = "sys/devices/system/cpu"
 LOOKED_AT = 16
 """CPUs asked for their clock: each question costs, and machines have hundreds of CPUs."""
 SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "soc_thermal")
 ZONES = ("x86_pkg_temp", "cpu-thermal", "cpu_thermal", "soc_thermal", "soc-thermal")
-
-
-def allowed_cpus(root: Path = ROOT) -> list[int]:
-    """CPUs that this process may run on; of a recorded tree, all that are on line."""
-    if root == ROOT and hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return online_cpus(root)
 
 
 def some(cpus: list[int], at_most: int = LOOKED_AT) -> list[int]:
@@ -51,9 +48,24 @@ def clock_mhz(root: Path, cpus: Iterable[int]) -> tuple[list[float] | None, str 
     return (clocks, None) if clocks else (None, "/proc/cpuinfo tells no clock")
 
 
-def governor(root: Path, cpus: Iterable[int]) -> str | None:
-    """The frequency governor; several are joined by "+"."""
-    return _common(root, cpus, "scaling_governor")
+SETTINGS_UNKNOWN = {
+    "governor": "the kernel offers no cpufreq here (usual in a virtual machine and on macOS)",
+    **dict.fromkeys(("turbo", "smt", "thp", "numa_balancing"), "the kernel does not tell it"),
+}
+"""Why a setting is None."""
+
+
+def settings(root: Path, cpus: Iterable[int]) -> dict[str, Any]:
+    """Switches of the system that move numbers: governor (of these CPUs, several joined by "+"),
+    turbo, smt (both on or off), thp (transparent huge pages), numa_balancing."""
+    active = integer(root, f"{CPU}/smt/active")
+    return {
+        "governor": _common(root, cpus, "scaling_governor"),
+        "turbo": turbo(root),
+        "smt": None if active is None else active == 1,
+        "thp": chosen(text(root, "sys/kernel/mm/transparent_hugepage/enabled")),
+        "numa_balancing": integer(root, "proc/sys/kernel/numa_balancing"),
+    }
 
 
 def energy_preference(root: Path, cpus: Iterable[int]) -> str | None:
@@ -75,11 +87,6 @@ def turbo(root: Path) -> bool | None:
     if boost is None:  # amd-pstate has the switch in each policy (Linux 6.11)
         boost = integer(root, f"{CPU}/cpufreq/policy0/boost")
     return None if boost is None else boost == 1
-
-
-def smt_active(root: Path) -> bool | None:
-    active = integer(root, f"{CPU}/smt/active")
-    return None if active is None else active == 1
 
 
 def throttle_events(root: Path, cpus: Iterable[int]) -> int | None:

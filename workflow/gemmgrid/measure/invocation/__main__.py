@@ -18,13 +18,13 @@ from typing import Any
 
 _STARTED = time.perf_counter()
 
-from gemmgrid.measure.invocation.outcome import Ended  # noqa: E402
+from gemmgrid.measure.invocation.outcome import Ended, die_with_parent  # noqa: E402
 from gemmgrid.records.run import now  # noqa: E402
 
 
 def main(arguments: list[str]) -> int:
     job_path, result_path = map(Path, arguments)
-    _die_with_parent()
+    die_with_parent()
     job = json.loads(job_path.read_text())
     document: dict[str, Any] = {
         "index": job["index"],
@@ -104,16 +104,6 @@ def _classify(error: Exception, stage: str) -> tuple[str, str]:
     if memory or "out of memory" in lowered or "resource_exhausted" in lowered:
         return "oom", reason
     return "crashed", reason
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to end this process with its supervisor, so that no measurement runs unwatched."""
-    if sys.platform == "linux":
-        import ctypes
-        import signal
-
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 if __name__ == "__main__":

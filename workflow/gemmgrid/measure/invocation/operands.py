@@ -74,35 +74,29 @@ def reordered(operands: Operands) -> Operands:
     Rows of A and columns of B come back to front (for vectors, the elements of one of them), so a
     library that returns a remembered result is wrong nearly everywhere.
     """
-    cell = operands.cell
-    A = allocate(cell, cell.operand_shapes["A"])
-    A[...] = operands.A[..., ::-1, :] if operands.A.ndim > 1 else operands.A[::-1]
-    if cell.options.reuse:
-        B = A
-    else:
-        B = allocate(cell, cell.operand_shapes["B"])
-        B[...] = operands.B[..., ::-1] if operands.B.ndim > 1 else operands.B
-    if operands.C is None:
-        return Operands(cell, operands.seed, A, B, None, None)
-    C = allocate(cell, cell.operand_shapes["C"])
-    C[...] = 0 if operands.C0 is None else operands.C0
-    return Operands(cell, operands.seed, A, B, C, operands.C0)
+    A, B = operands.A, operands.B
+    return _copied(
+        operands, A[..., ::-1, :] if A.ndim > 1 else A[::-1], B[..., ::-1] if B.ndim > 1 else B
+    )
 
 
 def duplicate(operands: Operands) -> Operands:
     """The same values in other memory."""
-    cell = operands.cell
-    arrays: dict[str, np.ndarray | None] = {}
-    for name, shape in cell.operand_shapes.items():
-        source = getattr(operands, name)
-        if source is None or (name == "B" and cell.options.reuse):
-            arrays[name] = None
-            continue
-        arrays[name] = copy = allocate(cell, shape)
-        copy[...] = source
-    A, B = arrays["A"], arrays["B"]
-    assert A is not None
-    return Operands(cell, operands.seed, A, A if B is None else B, arrays["C"], operands.C0)
+    return _copied(operands, operands.A, operands.B)
+
+
+def _copied(operands: Operands, A: np.ndarray, B: np.ndarray) -> Operands:
+    """Operands of the same cell with these values, before any call."""
+    cell, shapes = operands.cell, operands.cell.operand_shapes
+    arrays = {"A": allocate(cell, shapes["A"])}
+    arrays["A"][...] = A
+    arrays["B"] = arrays["A"] if cell.options.reuse else allocate(cell, shapes["B"])
+    if not cell.options.reuse:
+        arrays["B"][...] = B
+    C = None if operands.C is None else allocate(cell, shapes["C"])
+    if C is not None:
+        C[...] = 0 if operands.C0 is None else operands.C0
+    return Operands(cell, operands.seed, arrays["A"], arrays["B"], C, operands.C0)
 
 
 def storage_dtype(dtype: str) -> np.dtype[Any]:

@@ -18,24 +18,43 @@ UNIT_ROUNDOFF = {
     "complex64": 2.0**-24,
     "complex128": 2.0**-53,
 }
+_SMALLEST = {"float16": 2.0**-24, "bfloat16": 2.0**-133}
+"""Smallest number above zero of the types whose sums are float32."""
 SAFETY = 8.0
 """Bounds are this many times the error that random roundings make; measured errors stay under 1."""
 FIT = 0.25
 """A mode explains a result when it removes all but this share of the error."""
 
 
-def bound(dtype: str, depth: int) -> float:
-    """Largest relative error that a correct product of random operands may have.
+def sums_bound(dtype: str, depth: int) -> float:
+    """Largest error of the sums of a correct product, relative to what they grow to.
 
-    Sums of k products in arithmetic with unit roundoff u err by about u sqrt(k) of the result's
-    size when roundings are random (Higham and Mary, A New Approach to Probabilistic Rounding Error
-    Analysis, 2019); the result itself is rounded once more. 16-bit types are held to float32 sums:
-    the BLAS libraries, cuBLAS, oneDNN and MLX all promise those.
+    Sums of k products in arithmetic with unit roundoff u err by about u sqrt(k) of the size of the
+    partial sums when roundings are random (Higham and Mary, A New Approach to Probabilistic
+    Rounding Error Analysis, 2019). 16-bit types are held to float32 sums: the BLAS libraries,
+    cuBLAS, oneDNN and MLX all promise those.
     """
-    unit = UNIT_ROUNDOFF[dtype]
-    accumulation = min(unit, UNIT_ROUNDOFF["float32"])
-    rounding = unit if unit > accumulation else 0.0
-    return float(SAFETY * accumulation * np.sqrt(max(depth, 16)) + rounding)
+    return float(SAFETY * UNIT_ROUNDOFF[_sums(dtype)] * np.sqrt(max(depth, 16)))
+
+
+def rounding_of(dtype: str) -> float:
+    """Largest error, relative to an element's exact value, of rounding its sum to the dtype."""
+    return UNIT_ROUNDOFF[dtype] if _sums(dtype) != dtype else 0.0
+
+
+def underflow(dtype: str, depth: int) -> float:
+    """Largest absolute error where products or the result are too small for normal numbers: some
+    units flush those of the sums to zero, and the result has the dtype's own smallest steps."""
+    return depth * float(np.finfo(_sums(dtype)).tiny) + _SMALLEST.get(dtype, 0.0)
+
+
+def bound(dtype: str, depth: int) -> float:
+    """Largest relative error that a correct product of random operands may have."""
+    return sums_bound(dtype, depth) + rounding_of(dtype)
+
+
+def _sums(dtype: str) -> str:
+    return "float32" if dtype in _SMALLEST else dtype
 
 
 def narrow_bound(dtype: str, depth: int) -> float:

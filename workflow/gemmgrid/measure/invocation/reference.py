@@ -17,6 +17,9 @@ from gemmgrid.measure.invocation.operands import Operands
 BLOCK = 1 << 21
 """Elements converted to float64 at a time: the check needs 16 to 32 MiB, not a second operand."""
 
+UNIT = 2.0**-53
+"""Squares this far above the smallest normal number have lost nothing to underflow."""
+
 Rounding = Callable[[np.ndarray], np.ndarray]
 
 
@@ -66,12 +69,11 @@ class Product:
         return product
 
     def norms(self) -> tuple[np.ndarray, np.ndarray]:
-        """Norms of A's rows over sqrt(k), b×m, and of B's columns, b×n: they size the elements.
+        """Norms of A's rows over sqrt(k), b×m, and of B's columns, b×n.
 
-        An element of a product of random operands is about |A_i| |B_j| / sqrt(k) large.
+        An element of a product of independent random operands is about |A_i| |B_j| / sqrt(k) large.
         """
-        rows = np.sqrt(_squares(self.A, axis=2)) / np.sqrt(self.A.shape[2])
-        return rows, np.sqrt(_squares(self.B, axis=1))
+        return norms(self.A, 2) / np.sqrt(self.A.shape[2]), norms(self.B, 1)
 
     def _exact(
         self, A: np.ndarray, B: np.ndarray, C0: np.ndarray | None, rounding: Rounding | None
@@ -116,12 +118,23 @@ def matmul_blocked(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return result
 
 
-def _squares(matrices: np.ndarray, axis: int) -> np.ndarray:
-    """Sums of squared magnitudes along an axis of a b×m×n stack, in float64, block by block."""
+def norms(matrices: np.ndarray, axis: int) -> np.ndarray:
+    """Euclidean norms along an axis of a b×m×n stack, in float64, of numbers of any exponent."""
+    sums = _squares(matrices, axis, 1.0)
+    if np.isfinite(sums).all() and sums.min() > np.finfo(np.float64).tiny / UNIT:
+        return np.sqrt(sums)
+    # Squares overflowed or vanished: once more in units of the largest element.
+    largest = max(float(np.abs(one).max()) for one in matrices) or 1.0
+    return largest * np.sqrt(_squares(matrices, axis, largest))
+
+
+def _squares(matrices: np.ndarray, axis: int, scale: float) -> np.ndarray:
+    """Sums of squared magnitudes over `scale`, block by block."""
     sums = np.zeros((matrices.shape[0], matrices.shape[3 - axis]))
     step = max(1, BLOCK // matrices.shape[2] // matrices.shape[0])
     for start in range(0, matrices.shape[1], step):
-        part = np.abs(matrices[:, start : start + step]).astype(np.float64) ** 2
+        with np.errstate(over="ignore", under="ignore"):
+            part = (np.abs(matrices[:, start : start + step]).astype(np.float64) / scale) ** 2
         if axis == 2:
             sums[:, start : start + step] = part.sum(axis=2)
         else:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median, quantiles
 from typing import Any
 
-from gemmgrid.measure.invocation.clock import clock
-from gemmgrid.measure.invocation.loop import Loop
+from gemmgrid.measure.invocation.loop import Loop, clock
 
 STEADY = 0.03
 """The warm-up is steady when the medians of its middle and its last third differ by less."""
@@ -22,6 +21,10 @@ SAMPLING_PATIENCE = 4
 PLATEAU = 0.95
 """The interval no longer narrows when it keeps this share of its width while samples double."""
 LARGEST_BATCH = 1 << 20
+CONSTANTS = 100
+"""A batch lasts so many times what starting and fencing the device takes, …"""
+LONGEST_BATCH_S = 0.02
+"""… which is some ten microseconds: where this would not do, it is no fence that takes the time."""
 
 
 @dataclass
@@ -54,9 +57,11 @@ def warm_up(loop: Loop, settings: Mapping[str, Any], expires: Callable[[float], 
 
     expires(seconds) says whether that many more seconds would leave the process's time budget.
     """
-    target = int(settings["batch_s"] * 1e9)
     planned = int(settings["warmup_s"] * 1e9)
     start, calls, inner = clock(), 0, 1
+    longest = int(LONGEST_BATCH_S * 1e9)
+    needed = 0 if expires(LONGEST_BATCH_S) else CONSTANTS * loop.constant_ns(longest)
+    target = max(int(settings["batch_s"] * 1e9), needed if needed <= longest else 0)
     recent: list[float] = []
     while True:
         elapsed = loop.batch(inner)

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from gemmgrid.measure.invocation.clock import clock
-from gemmgrid.measure.invocation.loop import Loop
+from gemmgrid.measure.invocation.loop import Loop, clock
 
 PAIRS = 5
 """Pairs of batches compared where the first is not clear, …"""

@@ -20,8 +20,8 @@ import numpy as np  # noqa: E402
 
 from gemmgrid.measure import adapters, libraries  # noqa: E402
 from gemmgrid.measure.adapters.base import Adapter, Call  # noqa: E402
-from gemmgrid.measure.invocation import clock, operands, sampling, selftest  # noqa: E402
-from gemmgrid.measure.invocation.loop import Loop, compile_loop  # noqa: E402
+from gemmgrid.measure.invocation import operands, sampling, selftest  # noqa: E402
+from gemmgrid.measure.invocation.loop import Loop, compile_loop, describe_clock  # noqa: E402
 from gemmgrid.measure.invocation.outcome import Ended  # noqa: E402
 from gemmgrid.measure.invocation.verify import Verdict, verify  # noqa: E402
 from gemmgrid.records.cell import Cell, Options  # noqa: E402
@@ -29,10 +29,10 @@ from gemmgrid.records.cell import Cell, Options  # noqa: E402
 Expires = Callable[[float], bool]
 Document = dict[str, Any]
 
-MOST_SETS_BYTES = 1 << 30
-"""Memory that the rotating operands of a `.cold` cell may take."""
 PROBE_SIZE = 256
 """Largest dimension of the products that compare a dtype with float32."""
+SIDE_S = 1.5
+"""Time that the first process keeps back for its side measurements."""
 SLOW = 12.0
 """A dtype this many times slower than float32 in the same library takes a slow path.
 
@@ -53,7 +53,7 @@ def measure(
     if reason:
         raise Ended("unsupported", reason)
     adapter.set_threads(cell.threads)
-    document["timer"] = clock.describe()
+    document["timer"] = describe_clock()
 
     stage("prepare")
     start = time.perf_counter()
@@ -61,7 +61,8 @@ def measure(
     call = _prepare(adapter, cell, given, job)
     loop = compile_loop(call)
     document["setup_s"] = time.perf_counter() - start
-    document["operands"] = _where(given, call)
+    document["operands"] = {**_where(given, call), "sets": len(call.sets) if call.sets else 1}
+    document["operands"]["first_touch"] = "one thread"
     document["expression_names"] = call.where
     document["expression"] = call.statement
 
@@ -78,12 +79,14 @@ def measure(
     warmup = sampling.warm_up(loop, settings, expires)
     document["warmup"], document["inner"] = warmup.to_json(), warmup.inner
     document["selftest"] = selftest.doubling(loop, warmup.inner, expires)
-    _first_only(document, job, adapter, cell, expires)
 
     stage("sample")
     _poison(call)
     _CENSUS.start()
-    taken = sampling.take_samples(loop, warmup.inner, settings, expires)
+    kept_s = min(SIDE_S, job["soft_s"] / 4) if job["index"] == 0 else 0.0
+    taken = sampling.take_samples(
+        loop, warmup.inner, settings, lambda seconds: expires(seconds + kept_s)
+    )
     _CENSUS.stop()
     document["threads"] = _CENSUS.result(cell.threads, adapter.library_threads())
     document["samples"], document["stop"] = taken.to_json(), taken.stop
@@ -100,6 +103,8 @@ def measure(
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     document["peak_rss_bytes"] = peak if sys.platform == "darwin" else peak * 1024
     _judge(verdicts, "fresh", _with_fresh_operands(adapter, given, call, loop, seed + 2))
+    # Behind the samples: what one process does before them, all must do.
+    _first_only(document, job, adapter, cell, expires)
 
     for test in (document["selftest"], left):
         if not test["ok"]:
@@ -121,13 +126,10 @@ def _where(given: operands.Operands, call: Call) -> Document:
 
 
 def _prepare(adapter: Adapter, cell: Cell, given: operands.Operands, job: Document) -> Call:
-    """The call, with as many sets of equal operands as outgrow the last-level cache if `.cold`."""
+    """The call; if `.cold`, with as many sets of equal operands as the supervisor says."""
     if not cell.options.cold:
         return adapter.prepare(cell, given)
-    cache = job.get("cache_bytes") or 64 << 20
-    count = max(2, -(-2 * cache // max(cell.operand_bytes, 1)) + 1)
-    count = min(count, max(2, MOST_SETS_BYTES // max(cell.operand_bytes, 1)))
-    copies = [given, *(operands.duplicate(given) for _ in range(count - 1))]
+    copies = [given, *(operands.duplicate(given) for _ in range(job["sets"] - 1))]
     return adapter.prepare_sets(cell, copies)
 
 

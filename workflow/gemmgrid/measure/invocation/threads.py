@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host import cgroup
-from gemmgrid.measure.host.sysfiles import ROOT, entries, text
+from gemmgrid.system import cgroup
+from gemmgrid.system.cpus import affinity
+from gemmgrid.system.files import ROOT, entries, text
 
 WORKED = 0.2
 """Share of the busiest thread's time from which a thread counts: shares of one product differ by a
@@ -123,13 +124,6 @@ class Census:
             if found[key] is None:
                 unknown[key] = "the system does not tell it"
         return {**found, "window_s": self.window_s, "unknown": unknown}
-
-
-def affinity() -> list[int] | None:
-    """CPUs that this process may run on, None where the system does not tell (macOS)."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return None
 
 
 def threads_seen(start: Snapshot, stop: Snapshot) -> int | None:

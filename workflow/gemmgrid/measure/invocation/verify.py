@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from gemmgrid.measure.invocation.operands import Operands
-from gemmgrid.measure.invocation.precision import bound, explain
-from gemmgrid.measure.invocation.reference import BLOCK, Product, matmul_blocked, stack_of
+from gemmgrid.measure.invocation.precision import bound, explain, rounding_of, sums_bound, underflow
+from gemmgrid.measure.invocation.reference import BLOCK, Product, matmul_blocked, norms, stack_of
 
 VECTORS = 20
 EXACT = 2
@@ -52,15 +52,17 @@ def verify(operands: Operands, result: np.ndarray, seed: int) -> Verdict:
             bfloat16
     """
     cell = operands.cell
-    limit = bound(cell.dtype, cell.depth)
-    verdict = Verdict(True, None, limit, "freivalds+exact", 0, 2.0**-VECTORS)
+    verdict = Verdict(
+        True, None, bound(cell.dtype, cell.depth), "freivalds+exact", 0, 2.0**-VECTORS
+    )
     problem = _obvious(operands, result)
     if problem:
         verdict.ok, (verdict.problem, verdict.detail) = False, problem
         return verdict
-    check = _Check(stack_of(operands), result, verdict, np.random.default_rng([seed, 77]))
-    exact = _choose(check.product.shape[0], SLICES - 2, check.generator)
-    verdict.rel_error = max(check.exactly(int(index), cell.dtype) for index in exact)
+    generator = np.random.default_rng([seed, 77])
+    check = _Check(stack_of(operands), result, verdict, generator, cell.dtype)
+    exact = _choose(check.product.shape[0], SLICES - 2, generator)
+    verdict.rel_error = max(check.exactly(int(index)) for index in exact)
     if verdict.ok:
         check.everywhere()
     if verdict.ok and verdict.precision is None:
@@ -85,7 +87,13 @@ def _obvious(operands: Operands, result: np.ndarray) -> tuple[str, str] | None:
 
 
 class _Check:
-    """The check of a stack of products; findings go into the verdict."""
+    """The check of a stack of products; findings go into the verdict.
+
+    What an element may be off by has three parts. The error of its sums is relative to what the
+    partial sums grow to: a random walk of the operands' norms, and the exact value, which is larger
+    where operands go together (A times its own transpose). The result's own rounding is relative to
+    the exact value alone. And the smallest numbers have an absolute step.
+    """
 
     def __init__(
         self,
@@ -93,37 +101,46 @@ class _Check:
         result: np.ndarray,
         verdict: Verdict,
         generator: np.random.Generator,
+        dtype: str,
     ) -> None:
         self.product, self.result = product, result.reshape(product.shape)
-        self.verdict, self.generator = verdict, generator
+        self.verdict, self.generator, self.dtype = verdict, generator, dtype
         self.row_norms, self.column_norms = product.norms()
-        self.allowed = verdict.bound
+        depth = product.A.shape[2]
+        self.sums, self.rounding = sums_bound(dtype, depth), rounding_of(dtype)
+        self.step = underflow(dtype, depth)
 
-    def exactly(self, index: int, dtype: str) -> float:
+    def exactly(self, index: int) -> float:
         """Compare rows and columns of one product element by element; returns the error."""
         rows = _choose(self.product.shape[1], EXACT, self.generator)
         columns = _choose(self.product.shape[2], EXACT, self.generator)
-        result = self.result[index]
-        row_errors = np.abs(self.product.rows(index, rows) - result[rows])
-        row_sizes = self._sizes(index, rows, slice(None))
-        column_errors = np.abs(self.product.columns(index, columns) - result[:, columns])
-        column_sizes = self._sizes(index, slice(None), columns)
         self.verdict.rows += len(rows) + len(columns)
-        error = _relative(row_errors, row_sizes)
-        if error > self.allowed:
-            narrow = result[rows].astype(self.product.A.dtype)
-            named = explain(self.product, index, rows, narrow, error, dtype)
-            if named is None:
-                self._wrong(f"relative error {error:.2g}, right is at most {self.allowed:.2g}")
-            else:
-                self.verdict.precision, self.allowed = named, 4 * error
-        worst = max(
-            _relative(row_errors, row_sizes, elementwise=True),
-            _relative(column_errors, column_sizes, elementwise=True),
-        )
-        if worst > SPREAD * self.allowed:
-            self._wrong(f"an element is off by {worst:.2g} of its size")
-        return max(error, _relative(column_errors, column_sizes))
+        found: list[float] = []
+        for exact, place in (
+            (self.product.rows(index, rows), (rows, slice(None))),
+            (self.product.columns(index, columns), (slice(None), columns)),
+        ):
+            seen = self.result[index][place]
+            errors, values = np.abs(exact - seen), np.abs(exact)
+            sizes = np.hypot(self._sizes(index, *place), values)
+            error = _relative(errors, sizes)
+            own = self.rounding * values + self.step
+            if not found and _relative(errors, self.sums * sizes + own) > 1:
+                self._explain(index, rows, seen, error)
+            if (errors > SPREAD * self.sums * sizes + own).any():
+                worst = float((errors / np.maximum(sizes, self.step)).max())
+                self._wrong(f"an element is off by {worst:.2g} of its size")
+            found.append(error)
+        return max(found)
+
+    def _explain(self, index: int, rows: np.ndarray, seen: np.ndarray, error: float) -> None:
+        """Take a reduced precision that explains the error for the bound from here on."""
+        narrow = seen.astype(self.product.A.dtype)
+        named = explain(self.product, index, rows, narrow, error, self.dtype)
+        if named is None:
+            self._wrong(f"relative error {error:.2g}, right is at most {self.verdict.bound:.2g}")
+        else:
+            self.verdict.precision, self.sums = named, 4 * error
 
     def everywhere(self) -> None:
         """Freivalds' check of all elements of all products."""
@@ -138,12 +155,15 @@ class _Check:
             part = slice(start, start + step)
             product = self.product.part(part)
             difference = matmul_blocked(self.result[part], vectors) - product.times(vectors)
-            columns = np.linalg.norm(self.column_norms[part], axis=1)
-            sizes = abs(product.alpha) * self.row_norms[part] * columns[:, np.newaxis]
+            columns = norms(self.column_norms[part, np.newaxis], 2)
+            # The rows of the result stand for the exact ones: one that is wrong by E allows itself
+            # a small part of E.
+            values = norms(self.result[part], 2)
+            sizes = np.hypot(abs(product.alpha) * self.row_norms[part] * columns, values)
             if product.C0 is not None:
-                initial = np.linalg.norm(product.C0, axis=2)
-                sizes = np.hypot(sizes, abs(product.beta) * initial)
-            bad = np.argwhere(np.abs(difference).max(axis=2) > SPREAD * self.allowed * sizes)
+                sizes = np.hypot(sizes, abs(product.beta) * norms(product.C0, 2))
+            allowed = self.sums * sizes + self.rounding * values + self.step * np.sqrt(width)
+            bad = np.argwhere(np.abs(difference).max(axis=2) > SPREAD * allowed)
             if len(bad):
                 index, row = bad[0]
                 where = f" of product {start + index}" if stack > 1 else ""
@@ -165,14 +185,12 @@ class _Check:
             self.verdict.ok, self.verdict.problem, self.verdict.detail = False, "error", detail
 
 
-def _relative(errors: np.ndarray, sizes: np.ndarray, elementwise: bool = False) -> float:
-    """Errors over sizes, in the Frobenius norm or of the worst element; 0 over 0 is 0."""
-    if elementwise:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.where(errors > 0, errors / sizes, 0.0)
-        return float(ratios.max(initial=0.0))
-    off, size = float(np.linalg.norm(errors)), float(np.linalg.norm(sizes))
-    return off / size if size else (0.0 if off == 0 else float("inf"))
+def _relative(errors: np.ndarray, sizes: np.ndarray) -> float:
+    """Errors over sizes in the Frobenius norm; 0 over 0 is 0."""
+    largest = sizes.max(initial=0.0)
+    if largest == 0:
+        return float("inf") if errors.any() else 0.0
+    return float(np.linalg.norm(errors / largest) / np.linalg.norm(sizes / largest))
 
 
 def _choose(length: int, extra: int, generator: np.random.Generator) -> np.ndarray:

@@ -13,17 +13,17 @@ from typing import Any
 from gemmgrid.measure.libraries import linker
 from gemmgrid.measure.libraries.blas import Blas
 from gemmgrid.measure.libraries.families import recognise
+from gemmgrid.measure.libraries.names import CBLAS_SYMBOLS, FORTRAN_SYMBOLS
 
-CBLAS_SYMBOLS = tuple(
-    f"{prefix}cblas_sgemm{suffix}"
-    for prefix in ("scipy_", "")
-    for suffix in ("64_", "_64", "", "$NEWLAPACK$ILP64", "$NEWLAPACK")
-)
-FORTRAN_SYMBOLS = tuple(
-    f"{prefix}sgemm{suffix}"
-    for prefix in ("scipy_", "")
-    for suffix in ("_", "_64_", "64_", "$NEWLAPACK", "$NEWLAPACK$ILP64")
-)
+__all__ = [
+    "CBLAS_SYMBOLS",
+    "FORTRAN_SYMBOLS",
+    "describe",
+    "describe_other",
+    "mapped",
+    "promised",
+    "serving",
+]
 
 
 def mapped() -> list[Blas]:
@@ -59,6 +59,17 @@ def describe(blas: Blas, others: Iterable[Blas] | None = None) -> dict[str, Any]
             if other.file != blas.file
         ],
     }
+
+
+def describe_other(name: str, family: str, reason: str, **facts: Any) -> dict[str, Any]:
+    """The record's "library" where no BLAS library serves; `reason` for each fact that is null.
+
+    facts   version, file, core, threading, interface, where known; unknown: reasons of their own
+    """
+    reasons: dict[str, str] = facts.pop("unknown", {})
+    record = dict.fromkeys(("version", "file", "core", "threading", "interface")) | facts
+    unknown = {key: reasons.get(key, reason) for key, value in record.items() if value is None}
+    return {"name": name, "family": family, **record, "others": [], "unknown": unknown}
 
 
 def promised(family: str | None, library: Mapping[str, Any] | None) -> str | None:

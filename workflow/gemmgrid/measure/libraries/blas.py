@@ -9,10 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from gemmgrid.measure.libraries.linker import exported
-
-PREFIXES = ("", "scipy_")
-SUFFIXES = ("", "64_", "_64", "64", "_64_", "_")
-"""Spellings in use: scipy_…64_ in SciPy's wheels of OpenBLAS, …64_ in 64-bit builds elsewhere."""
+from gemmgrid.measure.libraries.names import OWN_AFFIXES
 
 
 @dataclass
@@ -23,6 +20,11 @@ class Blas:
     name: ClassVar[str] = ""
     mark: ClassVar[str] = ""
     """A function that only this family has."""
+    getter: ClassVar[str] = ""
+    setter: ClassVar[str] = ""
+    """Functions that tell and set its number of threads, if it has such."""
+    count: ClassVar[Any] = ctypes.c_int
+    """The C type of that number."""
 
     file: str
     handle: ctypes.CDLL
@@ -52,11 +54,14 @@ class Blas:
 
     def threads(self) -> int | None:
         """Threads that it would use now."""
-        return None
+        return self.ask(self.getter, self.count) if self.getter else None
 
     def set_threads(self, threads: int) -> bool:
         """Ask for that many threads; False where the library has no function for it."""
-        return False
+        function = self.function(self.setter, None, self.count) if self.setter else None
+        if function:
+            function(threads)
+        return function is not None
 
     def to_json(self) -> dict[str, Any]:
         """Everything above; what stays null has its reason under "unknown"."""
@@ -89,13 +94,6 @@ class Blas:
         value = function() if function else None
         return value.decode(errors="replace") if isinstance(value, bytes) else value
 
-    def tell(self, name: str, value: int) -> bool:
-        """Call a setter that takes one int; False if it is missing."""
-        function = self.function(name, None, ctypes.c_int)
-        if function:
-            function(value)
-        return function is not None
-
 
 def affixes(file: str, handle: ctypes.CDLL, name: str) -> tuple[str, str] | None:
     """Prefix and suffix under which the library has a family's function, or None.
@@ -103,11 +101,10 @@ def affixes(file: str, handle: ctypes.CDLL, name: str) -> tuple[str, str] | None
     It must export the function itself; or export gemm and depend on a library that does, as
     Debian's libblas.so.3 of OpenBLAS: gemm in front, the rest in libopenblas.so.0.
     """
-    for prefix in PREFIXES:
-        for suffix in SUFFIXES:
-            symbol = exported(handle, f"{prefix}{name}{suffix}")
-            if symbol and (symbol.file == file or has_gemm(file, handle)):
-                return prefix, suffix
+    for prefix, suffix in OWN_AFFIXES:
+        symbol = exported(handle, f"{prefix}{name}{suffix}")
+        if symbol and (symbol.file == file or has_gemm(file, handle)):
+            return prefix, suffix
     return None
 
 

@@ -21,6 +21,7 @@ class OpenBlas(Blas):
 
     family, name = "openblas", "OpenBLAS"
     mark = "openblas_get_config"
+    getter, setter = "openblas_get_num_threads", "openblas_set_num_threads"
 
     def version(self) -> str | None:
         return first_version(self._config())
@@ -35,12 +36,6 @@ class OpenBlas(Blas):
     def interface(self) -> str | None:
         return "ilp64" if "USE64BITINT" in self._config() else "lp64"
 
-    def threads(self) -> int | None:
-        return self.ask("openblas_get_num_threads")
-
-    def set_threads(self, threads: int) -> bool:
-        return self.tell("openblas_set_num_threads", threads)
-
     def _config(self) -> str:
         return self.ask("openblas_get_config", ctypes.c_char_p) or ""
 
@@ -50,6 +45,7 @@ class Mkl(Blas):
 
     family, name = "mkl", "MKL"
     mark = "MKL_Get_Version_String"
+    getter, setter = "MKL_Get_Max_Threads", "MKL_Set_Num_Threads"
 
     def version(self) -> str | None:
         text = ctypes.create_string_buffer(256)
@@ -78,12 +74,6 @@ class Mkl(Blas):
         self.unknown["interface"] = "no library of an MKL interface is mapped (a static copy)"
         return self._part(r"libmkl_(?:intel|gf)_(i?lp64)\.")
 
-    def threads(self) -> int | None:
-        return self.ask("MKL_Get_Max_Threads")
-
-    def set_threads(self, threads: int) -> bool:
-        return self.tell("MKL_Set_Num_Threads", threads)
-
     def _part(self, pattern: str) -> str | None:
         """The name of one of MKL's parts among the mapped files of this library's folder."""
         folder = Path(self.file).parent
@@ -99,6 +89,8 @@ class Blis(Blas):
 
     family, name = "blis", "BLIS"
     mark = "bli_info_get_version_str"
+    getter, setter = "bli_thread_get_num_threads", "bli_thread_set_num_threads"
+    count = ctypes.c_int64
 
     def version(self) -> str | None:
         return self.ask("bli_info_get_version_str", ctypes.c_char_p)
@@ -109,30 +101,24 @@ class Blis(Blas):
         return name(query()).decode() if name and query else None
 
     def threading(self) -> str | None:
-        layers = {"openmp": "openmp", "pthreads": "pthreads", "hpx": "hpx", "tbb": "tbb"}
-        for layer, word in layers.items():
+        for layer in ("openmp", "pthreads", "hpx", "tbb"):
             if self.ask(f"bli_info_get_enable_{layer}"):
-                return word
+                return layer
         return "none" if self.ask("bli_info_get_enable_threading") == 0 else None
 
     def interface(self) -> str | None:
         return {32: "lp64", 64: "ilp64"}.get(self.ask("bli_info_get_blas_int_type_size") or 0)
 
     def threads(self) -> int | None:
-        threads = self.ask("bli_thread_get_num_threads", ctypes.c_int64)
+        threads = super().threads()
         return 1 if threads == -1 else threads  # -1: nobody has asked for any
-
-    def set_threads(self, threads: int) -> bool:
-        function = self.function("bli_thread_set_num_threads", None, ctypes.c_int64)
-        if function:
-            function(threads)
-        return function is not None
 
 
 class Accelerate(Blas):
     """Apple's; ships with macOS. Not yet run on that system."""
 
     family, name = "accelerate", "Accelerate"
+    getter, setter = "BLASGetThreading", "BLASSetThreading"
 
     @classmethod
     def recognise(cls, file: str, handle: ctypes.CDLL) -> Blas | None:
@@ -144,10 +130,10 @@ class Accelerate(Blas):
 
     def threads(self) -> int | None:
         """BLASGetThreading (macOS 15): 0 is BLAS_THREADING_MULTI_THREADED, 1 single-threaded."""
-        return 1 if self.ask("BLASGetThreading") == 1 else None
+        return 1 if super().threads() == 1 else None
 
     def set_threads(self, threads: int) -> bool:
-        return self.tell("BLASSetThreading", 1) if threads == 1 else False
+        return threads == 1 and super().set_threads(1)
 
 
 class Nvpl(Blas):
@@ -155,16 +141,11 @@ class Nvpl(Blas):
 
     family, name = "nvpl", "NVPL BLAS"
     mark = "nvpl_blas_get_version"
+    getter, setter = "nvpl_blas_get_max_threads", "nvpl_blas_set_num_threads"
 
     def version(self) -> str | None:
         number = self.ask("nvpl_blas_get_version")
         return None if number is None else f"{number // 10000}.{number // 100 % 100}.{number % 100}"
-
-    def threads(self) -> int | None:
-        return self.ask("nvpl_blas_get_max_threads")
-
-    def set_threads(self, threads: int) -> bool:
-        return self.tell("nvpl_blas_set_num_threads", threads)
 
 
 class Flexiblas(Blas):
@@ -175,6 +156,7 @@ class Flexiblas(Blas):
 
     family, name = "flexiblas", "FlexiBLAS"
     mark = "flexiblas_current_backend"
+    getter, setter = "flexiblas_get_num_threads", "flexiblas_set_num_threads"
 
     def version(self) -> str | None:
         parts = [ctypes.c_int() for _ in range(3)]
@@ -190,12 +172,6 @@ class Flexiblas(Blas):
         if function:
             function(name, len(name))
         return name.value.decode(errors="replace") or None
-
-    def threads(self) -> int | None:
-        return self.ask("flexiblas_get_num_threads")
-
-    def set_threads(self, threads: int) -> bool:
-        return self.tell("flexiblas_set_num_threads", threads)
 
 
 class Netlib(Blas):

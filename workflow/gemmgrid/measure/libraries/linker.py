@@ -10,10 +10,11 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+
+from gemmgrid.measure.libraries.memory_map import MemoryMap
 
 
 class _DlInfo(ctypes.Structure):
@@ -27,6 +28,16 @@ class _DlInfo(ctypes.Structure):
     )
 
 
+# PyDLL keeps the interpreter's lock: no other Python thread can load or unload anything meanwhile.
+_linker = ctypes.PyDLL(None)
+_linker.dlopen.argtypes, _linker.dlopen.restype = [ctypes.c_char_p, ctypes.c_int], ctypes.c_void_p
+_linker.dlclose.argtypes = [ctypes.c_void_p]
+_linker.dlsym.argtypes, _linker.dlsym.restype = [ctypes.c_void_p, ctypes.c_char_p], ctypes.c_void_p
+_linker.dladdr.argtypes = [ctypes.c_void_p, ctypes.POINTER(_DlInfo)]
+_RTLD_DI_LINKMAP = 2
+"""For dlinfo (glibc): the loader's own entry of an object, which starts with its base address."""
+
+
 @dataclass(frozen=True)
 class Symbol:
     """An exported function: its name, its address, and the real path of the file it lies in."""
@@ -38,8 +49,10 @@ class Symbol:
 
 def mapped_files() -> list[str]:
     """Real paths of the shared libraries in this process, in the order of their addresses."""
-    found = _dyld_images() if sys.platform == "darwin" else _linux_maps()
-    return list(dict.fromkeys(found))
+    if sys.platform == "darwin":
+        return list(dict.fromkeys(_dyld_images()))
+    paths = dict.fromkeys(region.path for region in MemoryMap())
+    return [path for path in paths if path.startswith("/") and ".so" in Path(path).name]
 
 
 def opened(file: str) -> ctypes.CDLL | None:
@@ -52,55 +65,69 @@ def opened(file: str) -> ctypes.CDLL | None:
 
 def exported(handle: ctypes.CDLL, name: str) -> Symbol | None:
     """The symbol as this handle resolves it: in its own file, or in one that it depends on."""
-    try:
-        function = handle[name]
-    except AttributeError:
-        return None
-    address = ctypes.cast(function, ctypes.c_void_p).value
+    address = _linker.dlsym(handle._handle, name.encode())
     info = _DlInfo()
-    if not address or not _dladdr()(address, ctypes.byref(info)) or not info.file:
+    if not address or not _linker.dladdr(address, ctypes.byref(info)) or not info.file:
         return None
     return Symbol(name, address, os.path.realpath(os.fsdecode(info.file)))
 
 
-def provider(file: str, names: Iterable[str]) -> Symbol | None:
+def provider(file: str, names: Iterable[str], platform: str = sys.platform) -> Symbol | None:
     """The first of these symbols that the mapped library `file` would be bound to, or None.
 
-    The global scope (the program, and what LD_PRELOAD put there) comes first, as it does for the
-    linker; then the library's own dependencies, breadth first.
+    ELF looks into the global scope first (the program, and what LD_PRELOAD put there), then into
+    the library's own dependencies, breadth first. Mach-O notes with each imported symbol the
+    library that has it ("two-level namespace", ld(1) of macOS), so what the whole process has is
+    the last resort there.
     """
     handle = opened(file)
     scopes = [ctypes.CDLL(None), *([handle] if handle else [])]
-    for scope in scopes:
-        for name in names:
-            symbol = exported(scope, name)
-            if symbol:
-                return symbol
-    return None
+    if platform == "darwin":
+        scopes.reverse()
+    return next(
+        (found for scope in scopes for name in names if (found := exported(scope, name))), None
+    )
 
 
-@cache
-def _dladdr() -> Callable[..., int]:
-    function = ctypes.CDLL(None).dladdr
-    function.argtypes = [ctypes.c_void_p, ctypes.POINTER(_DlInfo)]
-    function.restype = ctypes.c_int
-    return function
+def hold(path: str | None) -> int | None:
+    """Keep a loaded object loaded; its handle, or None where it is not loaded (any more).
+
+    Never loads anything. None as path means the program itself and all that is global in it.
+    """
+    name = None if path is None else os.fsencode(path)
+    handle: int | None = _linker.dlopen(name, os.RTLD_NOLOAD | os.RTLD_LAZY)
+    return handle
 
 
-def _linux_maps() -> Iterable[str]:
-    text = Path("/proc/self/maps").read_text(errors="surrogateescape")
-    for line in text.splitlines():
-        fields = line.split(None, 5)
-        if len(fields) == 6 and fields[5].startswith("/") and ".so" in Path(fields[5]).name:
-            yield fields[5]
+def release(handle: int) -> None:
+    """Give up a handle from `hold`."""
+    _linker.dlclose(handle)
+
+
+def base_of(handle: int) -> int | None:
+    """Where the object of a handle from `hold` lies (glibc)."""
+    entry, kind = ctypes.c_void_p(), ctypes.c_int(_RTLD_DI_LINKMAP)
+    failed = _linker.dlinfo(ctypes.c_void_p(handle), kind, ctypes.byref(entry))
+    return None if failed or not entry.value else ctypes.c_uint64.from_address(entry.value).value
+
+
+def lookup(path: str | None, symbol: str) -> int | None:
+    """The address of a symbol as seen from a loaded object and what it brought along."""
+    handle = hold(path)
+    if not handle:
+        return None
+    try:
+        address: int | None = _linker.dlsym(handle, symbol.encode())
+        return address
+    finally:
+        release(handle)
 
 
 def _dyld_images() -> Iterable[str]:
     """dyld(3): system libraries live in the shared cache, so their paths may not exist as files."""
-    dyld = ctypes.CDLL(None)
-    name = dyld._dyld_get_image_name
+    name = _linker._dyld_get_image_name
     name.argtypes, name.restype = [ctypes.c_uint32], ctypes.c_char_p
-    for index in range(dyld._dyld_image_count()):
+    for index in range(_linker._dyld_image_count()):
         image = name(index)
         if image:
             yield os.path.realpath(os.fsdecode(image))

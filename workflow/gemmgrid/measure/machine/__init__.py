@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host.sysfiles import ROOT
-from gemmgrid.measure.machine import cpu, gpus, memory, system
+from gemmgrid.measure.machine import cpu, gpus, system
 from gemmgrid.measure.machine.identify import identity
 from gemmgrid.measure.peaks import peaks
+from gemmgrid.system.files import ROOT
 
 SCHEMA = 1
 
@@ -34,8 +34,8 @@ def facts(root: Path = ROOT, architecture: str | None = None) -> dict[str, Any]:
         "recorded_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "architecture": architecture,
         "cpu": cpu.facts(root, architecture, unknown),
-        "numa": memory.numa_nodes(root, unknown),
-        "memory_bytes": memory.physical_bytes(root, unknown),
+        "numa": system.numa_nodes(root, unknown),
+        "memory_bytes": system.physical_bytes(root, unknown),
         "gpus": gpus.facts(root, unknown),
         **system.facts(root, unknown),
         "unknown": unknown,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gemmgrid.measure.host import darwin
-from gemmgrid.measure.host.darwin import Sysctl, sysctl_int, sysctl_text
+from gemmgrid.system import macos
+from gemmgrid.system.macos import Sysctl, sysctl_int, sysctl_text
 
 FEATURES = {
     "FEAT_FP16": "asimdhp",
@@ -19,7 +19,7 @@ FEATURES = {
 """hw.optional.arm.<left> is what the Linux kernel calls <right>."""
 
 
-def facts(unknown: dict[str, str], ask: Sysctl = darwin.sysctl) -> dict[str, Any]:
+def facts(unknown: dict[str, str], ask: Sysctl = macos.sysctl) -> dict[str, Any]:
     """The `cpu` part of the facts of a Mac, Apple silicon or Intel."""
     physical = sysctl_int("hw.physicalcpu_max", ask)
     logical = sysctl_int("hw.logicalcpu_max", ask)

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host import darwin
-from gemmgrid.measure.host.sysfiles import entries, integer, online_cpus, text
-from gemmgrid.measure.machine import apple, arm
+from gemmgrid.measure.machine import apple
 from gemmgrid.measure.machine.topology import caches, topology
+from gemmgrid.system import arm, macos
+from gemmgrid.system.files import entries, integer, online_cpus, text
 
 _X86 = """
     sse4_2 avx f16c fma avx2 avx_vnni avx_vnni_int8 avx_ne_convert avx512f avx512cd avx512bw
@@ -23,7 +23,7 @@ ISA = {"x86": _X86.split(), "arm": _ARM.split()}
 
 def facts(root: Path, architecture: str, unknown: dict[str, str]) -> dict[str, Any]:
     """The `cpu` part of the facts; reasons for nulls go into `unknown` as "cpu.…"."""
-    if darwin.is_darwin() and root == Path("/"):
+    if macos.is_darwin() and root == Path("/"):
         return apple.facts(unknown)
     listing = text(root, "proc/cpuinfo") or ""
     first = _first_block(listing)

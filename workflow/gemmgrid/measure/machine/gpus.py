@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host import darwin, gpu
-from gemmgrid.measure.host.darwin import Command
-from gemmgrid.measure.host.sysfiles import ROOT, entries, text
+from gemmgrid.measure.host import gpu
+from gemmgrid.system import macos
+from gemmgrid.system.files import ROOT, entries, text
+from gemmgrid.system.macos import Command
 
 VENDORS = {"0x10de": "NVIDIA", "0x1002": "AMD", "0x8086": "Intel"}
 DISPLAY = "0x03"  # PCI class of display controllers, 3D controllers among them
@@ -16,7 +17,7 @@ DISPLAY = "0x03"  # PCI class of display controllers, 3D controllers among them
 def facts(root: Path, unknown: dict[str, str]) -> list[dict[str, Any]]:
     """One entry a GPU, without serial number or UUID; a card that only PCI shows is named so."""
     if root == ROOT:
-        if darwin.is_darwin():
+        if macos.is_darwin():
             return apple_gpus(unknown)
         nvml, reason = gpu.connect()
         if nvml is not None:
@@ -42,13 +43,13 @@ def pci_displays(root: Path) -> list[str]:
     ]
 
 
-def apple_gpus(unknown: dict[str, str], run: Command = darwin.command) -> list[dict[str, Any]]:
+def apple_gpus(unknown: dict[str, str], run: Command = macos.command) -> list[dict[str, Any]]:
     """A Mac's GPUs; their clocks, power and load are not to be had without root."""
-    found = darwin.displays(run)
+    found = macos.displays(run)
     if found is None:
         unknown["gpus"] = "system_profiler SPDisplaysDataType gave no answer"
         return []
-    shared = darwin.sysctl_int("hw.memsize")
+    shared = macos.sysctl_int("hw.memsize")
     return [
         {
             "vendor": "Apple" if "Apple" in str(entry.get("sppci_model")) else None,

@@ -1,7 +1,7 @@
 """Which kind of machine this is: two short hashes over stable hardware facts.
 
 Identical nodes share them. An update of the kernel, a driver or the firmware, a switched-off SMT
-or a container's limits leave them as they are: those are context (`measure.context`).
+or a container's limits leave them as they are: those are context (`machine.context`).
 """
 
 from __future__ import annotations
@@ -15,20 +15,11 @@ from gemmgrid.records.context import digest
 GIB = 1 << 30
 
 
-def identity(facts: Mapping[str, Any], gpu_index: int = 0) -> dict[str, Any]:
-    """{"host_id", "gpu_id", "host", "gpu"}: the hashes, and the facts that were hashed.
-
-    gpu_index   which of the facts' GPUs; gpu_id and gpu are None where there is none
-    """
+def identity(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """{"host_id", "host", "gpu_ids"}: the host's hash, what was hashed, and a hash for each GPU."""
     host = host_facts(facts)
-    gpus = facts.get("gpus") or []
-    gpu = gpu_facts(gpus[gpu_index]) if 0 <= gpu_index < len(gpus) else None
-    return {
-        "host_id": digest(host),
-        "gpu_id": digest(gpu) if gpu else None,
-        "host": host,
-        "gpu": gpu,
-    }
+    gpu_ids = [digest(gpu_facts(one)) for one in facts.get("gpus") or []]
+    return {"host_id": digest(host), "host": host, "gpu_ids": gpu_ids}
 
 
 def host_facts(facts: Mapping[str, Any]) -> dict[str, Any]:

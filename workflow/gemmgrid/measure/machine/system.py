@@ -1,4 +1,4 @@
-"""Operating system, kernel, libc, virtual machine, container."""
+"""Operating system, kernel, libc, virtual machine, container; memory and its NUMA nodes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host import darwin
-from gemmgrid.measure.host.sysfiles import ROOT, text
+from gemmgrid.system import macos
+from gemmgrid.system.files import ROOT, cpu_list, meminfo, text
 
 CLOCKSOURCES = {"kvm-clock": "kvm", "hyperv_clocksource": "hyper-v", "xen": "xen"}
 DMI = {
@@ -49,7 +49,7 @@ def facts(root: Path, unknown: dict[str, str]) -> dict[str, Any]:
 
 def operating_system(root: Path = ROOT) -> str | None:
     """Name and version, such as "Debian GNU/Linux 12 (bookworm)" or "macOS 15.5"."""
-    if darwin.is_darwin() and root == ROOT:
+    if macos.is_darwin() and root == ROOT:
         return f"macOS {platform.mac_ver()[0]}"
     for path in ("etc/os-release", "usr/lib/os-release"):
         for line in (text(root, path) or "").splitlines():
@@ -68,7 +68,7 @@ def kernel(root: Path = ROOT) -> str | None:
 
 def libc() -> str | None:
     """The C library of this interpreter, such as "glibc 2.36"."""
-    if darwin.is_darwin():
+    if macos.is_darwin():
         return "libSystem"
     try:
         version = os.confstr("CS_GNU_LIBC_VERSION")
@@ -79,9 +79,9 @@ def libc() -> str | None:
 
 def virtualisation(root: Path = ROOT) -> str | None:
     """ "none", the hypervisor's name, "unnamed hypervisor", or None where nothing tells."""
-    if darwin.is_darwin() and root == ROOT:
+    if macos.is_darwin() and root == ROOT:
         return {0: "none", 1: "unnamed hypervisor"}.get(
-            darwin.sysctl_int("kern.hv_vmm_present") or 0
+            macos.sysctl_int("kern.hv_vmm_present") or 0
         )
     listing = text(root, "proc/cpuinfo") or ""
     named = _hypervisor(root)
@@ -128,3 +128,26 @@ def container(root: Path = ROOT, variables: Mapping[str, str] = os.environ) -> s
     groups = text(root, "proc/self/cgroup") or ""
     marks = {"kubepods": "kubernetes", "/docker": "docker", "libpod": "podman", "/lxc": "lxc"}
     return next((name for mark, name in marks.items() if mark in groups), "none")
+
+
+def physical_bytes(root: Path, unknown: dict[str, str]) -> int | None:
+    """Memory that the kernel manages: what is installed, less one to three percent it keeps."""
+    if macos.is_darwin() and root == ROOT:
+        size = macos.sysctl_int("hw.memsize")
+    else:
+        size = meminfo(root).get("MemTotal")
+    if size is None:
+        unknown["memory_bytes"] = "neither /proc/meminfo nor sysctl hw.memsize tells it"
+    return size
+
+
+def numa_nodes(root: Path, unknown: dict[str, str]) -> int | None:
+    """Number of NUMA nodes that hold memory."""
+    if macos.is_darwin() and root == ROOT:
+        return 1  # every Mac that runs this has uniform memory
+    for name in ("has_memory", "online"):
+        nodes = cpu_list(text(root, f"sys/devices/system/node/{name}"))
+        if nodes:
+            return len(nodes)
+    unknown["numa"] = "the kernel describes no nodes under /sys/devices/system/node"
+    return None

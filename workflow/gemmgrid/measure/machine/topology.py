@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host.sysfiles import cpu_list, entries, integer, text
+from gemmgrid.system.files import cpu_list, entries, integer, text
 
 CPU = "sys/devices/system/cpu"
 

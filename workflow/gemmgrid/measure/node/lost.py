@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host import software
 from gemmgrid.measure.supervise import request as requests
+from gemmgrid.measure.supervise import software
 from gemmgrid.measure.supervise.supervisor import blank
 from gemmgrid.records import history
 from gemmgrid.records.context import digest, known

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from gemmgrid.measure.invocation.threads import affinity
+from gemmgrid.system.cpus import affinity
 
 
 def broken(

@@ -17,8 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host import cgroup
-from gemmgrid.measure.invocation.threads import affinity
+from gemmgrid.measure.host.job import job_id
+from gemmgrid.system import cgroup
+from gemmgrid.system.cpus import affinity
 
 PATIENCE_S = 10.0
 """Seconds that the controller may take to answer; a job asks it twice on each of its nodes."""
@@ -29,11 +30,6 @@ Ask = Callable[[str, str], tuple[dict[str, str], str | None]]
 SAME_JOB = ("SLURM_CLUSTER_NAME", "SLURM_JOB_NAME", "SLURM_JOB_START_TIME", "SLURM_TASK_PID")
 """Variables that tell a job from one of the same number, as a cluster set up anew gives them, and
 from its own earlier life: the restart's number does not reach the steps of the jobstep plugin."""
-
-
-def job_id(variables: Mapping[str, str] = os.environ) -> str | None:
-    """The SLURM job that this process belongs to; None outside SLURM."""
-    return variables.get("SLURM_JOB_ID") or None
 
 
 def ask_controller(kind: str, name: str) -> tuple[dict[str, str], str | None]:

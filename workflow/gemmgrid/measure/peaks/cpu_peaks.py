@@ -22,6 +22,12 @@ TRUSTED_DRIVERS = frozenset(
 )
 """cpufreq drivers whose maximum includes turbo; that of acpi-cpufreq may be the nominal clock."""
 
+NARROW_INTEL = {0xAF: "Sierra Forest", 0xB6: "Grand Ridge", 0xBE: "Alder Lake-N"}
+"""Models with efficient cores only (Gracemont, Crestmont): 256-bit operations take two turns of
+128-bit units (Intel's manual, chapter on the Gracemont microarchitecture)."""
+UNLISTED_INTEL = frozenset({0xDD})
+"""Clearwater Forest: efficient cores whose units the manual does not describe yet."""
+
 AMX_PER_CYCLE = 1024
 """bfloat16 operations (16 x 16 x 32 x 2 in 16 cycles) of one core's AMX, Sapphire Rapids and on."""
 
@@ -63,7 +69,9 @@ def float32_per_cycle(cpu: Mapping[str, Any]) -> tuple[float | None, str]:
 
 
 def _intel(name: str, model: int | None, isa: set[str]) -> tuple[float | None, str]:
-    if "avx512f" not in isa:
+    if model in NARROW_INTEL:
+        return 16.0, f"{NARROW_INTEL[model]}: two 128-bit multiply-add units"
+    if "avx512f" not in isa and model not in UNLISTED_INTEL:
         if "fma" in isa and "avx2" in isa:
             return 32.0, "two 256-bit multiply-add units"
         return None, "no multiply-add is offered: its rate depends on the mix of operations"

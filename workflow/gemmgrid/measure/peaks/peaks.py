@@ -41,6 +41,9 @@ APPLE_GPU_CORES = 160
 DTYPES = ("float64", "float32", "tf32", "float16", "bfloat16", "complex64", "complex128")
 
 
+GPU_RATES = DTYPES[:5]
+
+
 def peak(
     facts: Mapping[str, Any],
     device: str,
@@ -77,8 +80,10 @@ def table(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Peaks for `machine.json`: device kind → dtype → FLOP/s of one core (cpu) or the GPU.
 
     {"cpu": {"cores": n, "float32": {"flops_per_core", "source", "reason"}, …},
-     "gpu": {"float32": {"flops", "source", "reason"}, …} | None}; "tf32" is float32 with TF32
+     "gpu": {"float32": {"flops", "source", "reason"}, …} | None}; "tf32" is float32 with TF32.
+    GPUs of several kinds have no peak in common.
     """
+    unlike = len({one.get("name") for one in facts.get("gpus") or []}) > 1
     cores = (facts.get("cpu") or {}).get("cores")
     cpu: dict[str, Any] = {"cores": cores}
     gpu: dict[str, Any] | None = {} if facts.get("gpus") else None
@@ -89,6 +94,8 @@ def table(facts: Mapping[str, Any]) -> dict[str, Any]:
             cpu[dtype] = {"flops_per_core": one["flops"], **{key: one[key] for key in keys}}
         if gpu is not None:
             one = peak(facts, "gpu", "float32" if dtype == "tf32" else dtype, 1, dtype)
+            if unlike:
+                one |= {"flops": None, "source": None, "reason": "its GPUs are of several kinds"}
             gpu[dtype] = {"flops": one["flops"], **{key: one[key] for key in keys}}
     return {"cpu": cpu, "gpu": gpu}
 
@@ -157,13 +164,7 @@ def _gpu(gpu: Mapping[str, Any], real: str, wanted: str, verified: bool) -> dict
         if str(name).startswith("Apple"):
             limit = (gpu.get("cores") or APPLE_GPU_CORES) * APPLE_GPU_CORE_LIMIT
         return _answer(None, limit, "", f"{name or 'this GPU'} is not in the table of peaks")
-    rates = {
-        "float64": row.float64,
-        "float32": row.float32,
-        "tf32": row.tf32,
-        "float16": row.float16,
-        "bfloat16": row.bfloat16,
-    }
+    rates: dict[str, float | None] = {key: getattr(row, key) for key in GPU_RATES}
     rate = rates.get(wanted)
     reason = None if rate else f"{name} has no {wanted} of its own, or none is published"
     share = (gpu["cores"] / row.cores) if row.cores and gpu.get("cores") else 1.0

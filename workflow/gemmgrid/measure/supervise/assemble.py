@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
+from gemmgrid.measure.machine.identify import gpu_facts
 from gemmgrid.measure.peaks.peaks import least_seconds, peak
 from gemmgrid.records.cell import Cell
+from gemmgrid.records.context import digest
+from gemmgrid.records.statistics import relative_half_width
 
 WORST_FIRST = (
     "env-failed",
@@ -23,9 +26,12 @@ WORST_FIRST = (
 FEW = 5
 """Fewer processes than this are flagged: their interval holds the truth too seldom."""
 NOISY = 0.05
-"""A 95 % interval over processes wider than this share of the median, each way, is noisy."""
-T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306}
-"""Student's t for a two-sided 95 % interval over that many values."""
+"""A 95 % interval over processes wider than this share of the rate, each way, is noisy."""
+DOUBTS = frozenset(
+    {"few-invocations", "one-round", "noisy", "bimodal", "drift", "no-blas", "slow-path"}
+    | {"inconsistent-evidence"}
+)
+"""Flags of a run as a whole: what a part of it was flagged with says nothing of the whole."""
 SLOW_SHARE = 0.04
 """A product of 256 and more below this share of the device's peak takes a slow path."""
 
@@ -45,7 +51,9 @@ def conclude(run: dict[str, Any], facts: Mapping[str, Any]) -> None:
         cell = run["cell"]
         named = {one["effective_precision"] for one in invocations}
         precision = named.pop() if len(named) == 1 else None
-        limits = peak(facts, run["device"], cell["dtype"], cell["threads"], precision)
+        limits = peak(
+            facts, run["device"], cell["dtype"], cell["threads"], precision, _used_gpu(run, facts)
+        )
         described = Cell.from_json(cell)
         least = least_seconds(limits, described.flops, described.operand_bytes)
         seconds = median(seconds_per_call(run))
@@ -57,6 +65,13 @@ def conclude(run: dict[str, Any], facts: Mapping[str, Any]) -> None:
             )
         flags += _doubts(run, limits)
     run["flags"] = sorted(set(flags))
+
+
+def _used_gpu(run: Mapping[str, Any], facts: Mapping[str, Any]) -> int:
+    """Which of the machine's GPUs the run used: one of the kind that it names."""
+    kind = (run.get("gpu") or {}).get("id")
+    ids = [digest(gpu_facts(one)) for one in facts.get("gpus") or []]
+    return ids.index(kind) if kind in ids else 0 if kind is None else -1
 
 
 def _first(invocations: list[dict[str, Any]], key: str) -> Any:
@@ -75,16 +90,6 @@ def seconds_per_call(run: Mapping[str, Any]) -> list[float]:
 def rate_of(run: Mapping[str, Any]) -> float:
     """Floating-point operations per second, from the median over invocations."""
     return Cell.from_json(run["cell"]).flops / median(seconds_per_call(run))
-
-
-def relative_half_width(medians: list[float]) -> float | None:
-    """Half-width of the 95 % t interval over the median; None for fewer than two processes."""
-    count = len(medians)
-    if count < 2:
-        return None
-    mean = sum(medians) / count
-    deviation = (sum((value - mean) ** 2 for value in medians) / (count - 1)) ** 0.5
-    return T_95.get(count, 2.26) * deviation / count**0.5 / median(medians)
 
 
 def _doubts(run: Mapping[str, Any], limits: Mapping[str, Any]) -> list[str]:

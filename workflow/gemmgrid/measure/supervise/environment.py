@@ -111,7 +111,7 @@ def measured_environment(
     env: dict[str, str] = {}
     dropped: dict[str, str] = {}
     for name, value in base.items():
-        if name not in kept and _is_taken(name):
+        if name not in kept and is_suspicious(name):
             dropped[name] = _shown(name, value, base)
         else:
             env[name] = value
@@ -137,10 +137,6 @@ def measured_environment(
 
 def is_suspicious(name: str) -> bool:
     """Whether a variable of this name changes what a measured library does."""
-    return _is_taken(name)
-
-
-def _is_taken(name: str) -> bool:
     if name in TAKEN or name.startswith(TAKEN_PREFIXES):
         return True
     return name not in HARMLESS and _INTERPRETER.fullmatch(name) is not None

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 TAIL_BYTES = 4000
 """What is kept of a process's output: the end."""
@@ -26,17 +26,40 @@ FIRST_LOOK, LAST_LOOK = 0.02, 0.25
 class Outcome:
     """How a process ended."""
 
-    exit_code: int | None
-    signal: str | None
-    timed_out: bool
-    over_memory: bool
-    seconds: float
-    stdout_tail: str
-    stderr_tail: str
+    exit_code: int | None = None
+    signal: str | None = None
+    timed_out: bool = False
+    over_memory: bool = False
+    seconds: float = 0.0
+    stdout_tail: str = ""
+    stderr_tail: str = ""
 
     @property
     def clean(self) -> bool:
         return self.exit_code == 0
+
+    def failure(self, stage: str) -> dict[str, Any]:
+        """The `failure` part of a run."""
+        kept = {"exit_code": self.exit_code, "signal": self.signal}
+        return {"stage": stage, **kept, "stderr_tail": self.stderr_tail}
+
+    def died(self, stage: str, oom_killed: bool, memory: int | None) -> tuple[str, str]:
+        """Status and reason of a process that ended without a document.
+
+        oom_killed   whether the kernel killed for memory meanwhile; `memory` is what it might take
+        """
+        if self.timed_out:
+            return "timeout", f"no answer after {self.seconds:.0f} s (stage: {stage})"
+        if self.over_memory:
+            allowed = f"{(memory or 0) / 1e9:.1f} GB (budget.memory_fraction; stage: {stage})"
+            return "oom", f"outgrew {allowed}"
+        if self.signal == "SIGKILL" and oom_killed:
+            return "oom", f"killed by the kernel for memory (stage: {stage})"
+        if self.signal:
+            return "crashed", f"ended by {self.signal} (stage: {stage})"
+        last = self.stderr_tail.splitlines()[-1:] or ["no message"]
+        status = "env-failed" if stage == "start" else "crashed"
+        return status, f"exit code {self.exit_code} (stage: {stage}): {last[0][:300]}"
 
 
 def run(
@@ -66,22 +89,20 @@ def run(
             start_new_session=True,
         )
         try:
-            with _Waiter(process) as waiter:
-                interval = FIRST_LOOK
-                while not waiter.wait(
-                    min(interval, max(0.0, start + deadline_s - time.monotonic()))
-                ):
-                    interval = min(interval * 1.3, LAST_LOOK)
-                    if time.monotonic() - start >= deadline_s:
-                        timed_out = True
-                        break
-                    resident = resident_bytes(process.pid)
-                    if memory_bytes and resident and resident > memory_bytes:
-                        over_memory = True
-                        break
-                    _limit(out)
-                    _limit(err)
-                    look()
+            ended = _end_of(process)
+            interval = FIRST_LOOK
+            while not ended.wait(min(interval, max(0.0, start + deadline_s - time.monotonic()))):
+                interval = min(interval * 1.3, LAST_LOOK)
+                if time.monotonic() - start >= deadline_s:
+                    timed_out = True
+                    break
+                resident = resident_bytes(process.pid)
+                if memory_bytes and resident and resident > memory_bytes:
+                    over_memory = True
+                    break
+                _limit(out)
+                _limit(err)
+                look()
         finally:
             end_group(process)
         code = process.returncode
@@ -96,6 +117,19 @@ def run(
         )
 
 
+def _end_of(process: subprocess.Popen[bytes]) -> threading.Event:
+    """An event that is set when the process ends. A thread sleeps in the system until then: waiting
+    with a timeout would wake up twenty times a second beside the samples."""
+    ended = threading.Event()
+
+    def wait() -> None:
+        process.wait()
+        ended.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return ended
+
+
 def end_group(process: subprocess.Popen[bytes]) -> None:
     """Kill the process and whatever it started in its group; wait for it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -104,45 +138,18 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def resident_bytes(pid: int) -> int | None:
-    """Memory of a process that is in RAM, or None where it cannot be told cheaply."""
-    try:
-        pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError, ValueError):
-        pass
-    if sys.platform != "darwin":
-        return None
-    done = subprocess.run(
-        ["/bin/ps", "-o", "rss=", "-p", str(pid)], capture_output=True, check=False
-    )
-    return int(done.stdout) * 1024 if done.stdout.strip() else None
-
-
-class _Waiter:
-    """Waits for a process without polling where the system has process descriptors."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
+    """Memory of a process that is in RAM, or None where it cannot be told. Starts no process."""
+    if sys.platform == "linux":  # a file, for psutil takes 36 ms to import
         try:
-            self.descriptor: int | None = os.pidfd_open(process.pid)
-        except (AttributeError, OSError):
-            self.descriptor = None
+            pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+            return int(pages) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, IndexError, ValueError):
+            return None
+    import psutil
 
-    def __enter__(self) -> _Waiter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.descriptor is not None:
-            os.close(self.descriptor)
-
-    def wait(self, seconds: float) -> bool:
-        """True as soon as the process has ended, False after that many seconds."""
-        if self.descriptor is not None:
-            select.select([self.descriptor], [], [], seconds)
-            return self.process.poll() is not None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(seconds)
-        return self.process.poll() is not None
+    with contextlib.suppress(psutil.Error):
+        return int(psutil.Process(pid).memory_info().rss)
+    return None
 
 
 def _limit(stream: IO[bytes]) -> None:

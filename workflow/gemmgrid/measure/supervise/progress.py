@@ -13,8 +13,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from gemmgrid.measure.supervise.assemble import rate_of, relative_half_width, seconds_per_call
+from gemmgrid.measure.supervise.assemble import rate_of, seconds_per_call
 from gemmgrid.records.files import write_atomically
+from gemmgrid.records.statistics import relative_half_width
 
 NO_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP})
 """What a file system without flock answers."""

@@ -6,11 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host.identity import Whereabouts
-from gemmgrid.measure.supervise.assemble import conclude
-
-SHORTNESS = {"one-round", "few-invocations"}
-"""Flags of a part that the whole need not have; `conclude` decides anew."""
+from gemmgrid.measure.machine.this_machine import ThisMachine
+from gemmgrid.measure.supervise.assemble import DOUBTS, conclude
 
 
 def gather(parts: list[Path]) -> dict[str, Any]:
@@ -22,7 +19,7 @@ def gather(parts: list[Path]) -> dict[str, Any]:
     runs = [json.loads(path.read_text()) for path in parts]
     run: dict[str, Any] = dict(runs[0])
     run["invocations"] = [one for part in runs for one in part["invocations"]]
-    run["flags"] = sorted({flag for part in runs for flag in part["flags"]} - SHORTNESS)
+    run["flags"] = sorted({flag for part in runs for flag in part["flags"]} - DOUBTS)
     run["conditions"] = {
         "before": runs[0]["conditions"]["before"],
         "after": runs[-1]["conditions"]["after"],
@@ -39,7 +36,7 @@ def gather(parts: list[Path]) -> dict[str, Any]:
         run["flags"].append("other-machine")
     _join_places(run, runs)
     # Rates are judged by the hardware that reached them; of other hardware, each part was already.
-    here = Whereabouts(run["device"])
+    here = ThisMachine(run["device"])
     conclude(run, here.facts if hosts == {here.host["id"]} else {})
     judged = next((part for part in runs if part["status"] == "implausible"), None)
     if judged and run["status"] == "ok":

@@ -1,29 +1,30 @@
 """One cell, one run: starts fresh processes, watches them, and always says what happened.
 
-Standard library only, under the orchestrating Python: a backend that crashes, hangs or eats the
-memory ends its own process, and this one records it.
+Runs under the orchestrating Python: a backend that crashes, hangs or eats the memory ends its own
+process, and this one records it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host import cgroup, conditions, software
-from gemmgrid.measure.host.gpu_watch import GpuWatch
-from gemmgrid.measure.host.identity import Whereabouts
-from gemmgrid.measure.supervise import process
+from gemmgrid.measure.host import conditions, gpu
+from gemmgrid.measure.machine.this_machine import ThisMachine
+from gemmgrid.measure.supervise import feasible, process, software
 from gemmgrid.measure.supervise.assemble import conclude
 from gemmgrid.measure.supervise.environment import measured_environment
+from gemmgrid.measure.supervise.process import Outcome
 from gemmgrid.measure.supervise.request import Request
 from gemmgrid.records.context import digest, known
 from gemmgrid.records.run import SCHEMA_VERSION, new_id, now
+from gemmgrid.system import cgroup
 
 PACKAGE_FOLDER = Path(__file__).resolve().parents[3]
 SITE_PATH = "GEMMGRID_SITE_PYTHONPATH"
@@ -32,12 +33,6 @@ GRACE_S = 5.0
 """Seconds past its share of the budget after which a process is taken to hang."""
 EVIDENCE_S = 30.0
 """Seconds that the untimed evidence process may take."""
-WORKING_SETS = 3
-"""Memory a cell needs: its operands, a second set for the last check, and the library's buffers."""
-DEVICE_SETS = 2
-"""The same on a GPU: the operands, and a second set for the last check."""
-INTERPRETER_BYTES = 200 << 20
-"""Memory of Python, NumPy and a library before any operand."""
 
 
 def measure_cell(
@@ -104,8 +99,6 @@ class _Supervisor:
         self.request, self.look = request, look
         self.cell, self.settings = request.cell, request.settings
         self.device = request.spec["device"]
-        self.where = Whereabouts(self.device)
-        self.gpu_watch = GpuWatch(self.device, self.where.gpu_index)
         self.env, self.variables, self.dropped = measured_environment(
             self.cell.threads,
             self.device,
@@ -116,24 +109,27 @@ class _Supervisor:
         inherited = os.environ.get(SITE_PATH) if request.environment.deploy == "none" else None
         paths = [str(PACKAGE_FOLDER), request.spec["variables"].get("PYTHONPATH"), inherited]
         self.env["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        self.here = ThisMachine(self.device, self.env)
+        self.sets = feasible.sets(self.cell, self.here.cache_bytes)
+        self.gpu_watch = gpu.GpuWatch(gpu.used(self.device, self.env)[0])
         self.document = self._blank()
 
     def run(self, rounds: list[int] | None) -> dict[str, Any]:
-        run = self.document
-        problem = self._cannot()
+        run, request = self.document, self.request
+        problem = feasible.problem(request, self.here, self.sets)
         if problem:
             run["status"], run["reason"] = problem
-            if self.request.environment.log_tail:
-                run["failure"] = _failure("start", stderr_tail=self.request.environment.log_tail)
+            if request.environment.log_tail:
+                run["failure"] = Outcome(stderr_tail=request.environment.log_tail).failure("start")
         else:
-            run["conditions"]["before"] = before = conditions.read(self.device)
+            run["conditions"]["before"] = before = self._conditions()
             with tempfile.TemporaryDirectory(prefix="gemmgrid-") as folder:
                 self._invoke_all(Path(folder), rounds or [])
-                run["conditions"]["after"] = after = conditions.read(self.device, before)
+                run["conditions"]["after"] = after = self._conditions(before)
                 run["flags"] += conditions.judge(before, after)
                 if self._succeeded() and self.settings["evidence"] and (rounds or [1])[0] == 1:
                     run["evidence"] = self._evidence(Path(folder))
-            conclude(run, self.where.facts)
+            conclude(run, self.here.facts)
             seen = next((one["identity"] for one in run["invocations"] if "identity" in one), None)
             run["context"] = self._context(seen)
         run["ended_at"] = now()
@@ -141,7 +137,10 @@ class _Supervisor:
 
     def _blank(self) -> dict[str, Any]:
         run = blank(self.request, self._context(None), self.variables, self.dropped)
-        return {**run, "host": self.where.host, "gpu": self.where.gpu}
+        return {**run, "host": self.here.host, "gpu": self.here.gpu}
+
+    def _conditions(self, previous: dict[str, Any] | None = None) -> dict[str, Any]:
+        return conditions.read(self.device, previous, variables=self.env)
 
     def _context(self, identity: dict[str, Any] | None) -> dict[str, Any]:
         """Host, device and backend, each with its hash; `identity` tells what a process loaded."""
@@ -155,30 +154,7 @@ class _Supervisor:
         )
         if identity:
             backend = software.with_identity(backend, identity, environment.prefix)
-        return {**self.where.context, "backend": backend, "backend_hash": digest(known(backend))}
-
-    def _cannot(self) -> tuple[str, str] | None:
-        """Status and reason when it is known beforehand that nothing can be measured."""
-        environment = self.request.environment
-        if environment.problem:
-            return "env-failed", environment.problem
-        if shutil.which(environment.python) is None:
-            return "env-failed", f"there is no Python at {environment.python}"
-        available = cgroup.available_bytes()
-        needed = WORKING_SETS * self.cell.operand_bytes + INTERPRETER_BYTES
-        if available is not None and needed > self.settings["memory_fraction"] * available:
-            return "infeasible", (
-                f"needs about {needed / 1e9:.1f} GB of memory; {available / 1e9:.1f} GB are free "
-                f"and budget.memory_fraction allows {self.settings['memory_fraction']:.0%} of them"
-            )
-        card = self.where.gpu_memory_bytes
-        on_card = DEVICE_SETS * self.cell.operand_bytes
-        if card is not None and on_card > self.settings["memory_fraction"] * card:
-            return "infeasible", (
-                f"needs about {on_card / 1e9:.1f} GB on the GPU, which has {card / 1e9:.1f} GB, "
-                f"and budget.memory_fraction allows {self.settings['memory_fraction']:.0%} of them"
-            )
-        return None
+        return {**self.here.context, "backend": backend, "backend_hash": digest(known(backend))}
 
     def _invoke_all(self, folder: Path, rounds: list[int]) -> None:
         budget, start = self.settings["budget_s"], time.monotonic()
@@ -206,42 +182,40 @@ class _Supervisor:
         self, folder: Path, index: int, round_number: int, soft_s: float, deadline_s: float
     ) -> tuple[dict[str, Any], float]:
         """One process: its document, completed with how it ended; and the seconds it took."""
-        inside = folder / f"{index}"
-        inside.mkdir()
-        result = inside / "result.json"
-        job = self._job(index, round_number, soft_s)
-        (inside / "job.json").write_text(json.dumps(job))
-        command = self._python("gemmgrid.measure.invocation", inside / "job.json", result)
         available = cgroup.available_bytes()
         memory = None if available is None else int(self.settings["memory_fraction"] * available)
         kills = cgroup.oom_kills()
-        before = conditions.read(self.device)
+        before = self._conditions()
         self.gpu_watch.begin()
+        # What is known of it if it does not live to tell.
+        invocation: dict[str, Any] = {
+            **{"index": index, "round": round_number, "started_at": now()},
+            **{"status": "env-failed", "reason": None, "flags": [], "stage": "start"},
+            **{"failure": None, "unknown": {}},
+        }
+        module, job = "gemmgrid.measure.invocation", self._job(index, round_number, soft_s)
         try:
-            outcome = process.run(
-                command, self.env, inside, deadline_s + GRACE_S, memory, self._look
+            outcome, told = self._run(
+                folder / f"{index}", module, job, deadline_s + GRACE_S, memory
             )
         except OSError as error:
-            return self._failed(index, round_number, "env-failed", str(error), None, "start"), 0.0
-        after = conditions.read(self.device, before)
-        invocation = _read_json(result)
-        if invocation is None:
-            stage = _read_text(result.with_suffix(".stage")) or "start"
+            return invocation | {"reason": str(error), "failure": Outcome().failure("start")}, 0.0
+        after = self._conditions(before)
+        if told is None:
+            with suppress(OSError):
+                stage = (folder / f"{index}/result.stage").read_text(encoding="ascii").strip()
+                invocation["stage"] = stage or "start"
             killed = (cgroup.oom_kills() or 0) > (kills or 0)
-            status, reason = _died(outcome, stage, killed, memory)
-            invocation = self._failed(index, round_number, status, reason, outcome, stage)
-        elif invocation["status"] != "ok":
-            invocation["failure"] = _failure(
-                invocation["stage"],
-                outcome.exit_code,
-                outcome.signal,
-                outcome.stderr_tail,
-            )
+            status, reason = outcome.died(invocation["stage"], killed, memory)
+            told = invocation | {"status": status, "reason": reason}
+        invocation = told
+        if invocation["status"] != "ok":
+            invocation["failure"] = outcome.failure(invocation["stage"])
         invocation["conditions"] = {"before": before, "after": after}
         invocation["flags"] = [
             *invocation.get("flags", []),
             *conditions.judge(before, after),
-            *self.gpu_watch.flags(),
+            *self.gpu_watch.flags,
         ]
         if self.gpu_watch.samples:
             invocation["conditions"]["during"] = self.gpu_watch.samples
@@ -250,6 +224,17 @@ class _Supervisor:
             invocation["stdout_tail"] = outcome.stdout_tail
         self.document["environment"]["python"] = invocation.get("identity", {}).get("python")
         return invocation, outcome.seconds
+
+    def _run(
+        self, folder: Path, module: str, job: dict[str, Any], deadline_s: float, memory: int | None
+    ) -> tuple[Outcome, dict[str, Any] | None]:
+        """How one of our modules ended in the backend's environment, and the document it left."""
+        folder.mkdir()
+        given, result = folder / "job.json", folder / "result.json"
+        given.write_text(json.dumps(job), encoding="utf-8")
+        command = [self.request.environment.python, "-s", "-m", module, str(given), str(result)]
+        outcome = process.run(command, self.env, folder, deadline_s, memory, self._look)
+        return outcome, _read_json(result)
 
     def _look(self) -> None:
         self.look()
@@ -265,12 +250,9 @@ class _Supervisor:
             "round": round_number,
             "soft_s": soft_s,
             "expected_prefix": self.request.environment.prefix,
-            "cache_bytes": self.where.cache_bytes,
+            "sets": self.sets,
             **{key: spec[key] for key in ("backend", "adapter", "device", "blas", "options")},
         }
-
-    def _python(self, module: str, *arguments: Path) -> list[str]:
-        return [self.request.environment.python, "-s", "-m", module, *map(str, arguments)]
 
     def _succeeded(self) -> bool:
         invocations = self.document["invocations"]
@@ -278,94 +260,23 @@ class _Supervisor:
 
     def _evidence(self, folder: Path) -> dict[str, Any]:
         """What really ran, from a process of its own; its failure leaves the timing as it is."""
-        inside = folder / "evidence"
-        inside.mkdir()
-        (inside / "job.json").write_text(json.dumps(self._job(0, 1, EVIDENCE_S)))
-        result = inside / "evidence.json"
-        command = self._python("gemmgrid.measure.dispatch", inside / "job.json", result)
-        start = time.monotonic()
+        start, job = time.monotonic(), self._job(0, 1, EVIDENCE_S)
         try:
-            outcome = process.run(command, self.env, inside, EVIDENCE_S, None, self.look)
+            outcome, told = self._run(
+                folder / "evidence", "gemmgrid.measure.dispatch", job, EVIDENCE_S, None
+            )
         except OSError as error:
             return {"status": "failed", "reason": str(error), "cost_s": 0.0}
-        evidence = _read_json(result) or {}
+        evidence = told or {}
         if not outcome.clean:
-            status, reason = _died(outcome, "evidence", False, None)
+            status, reason = outcome.died("evidence", False, None)
             evidence |= {"status": "failed", "reason": f"{status}: {reason}"}
-        evidence["cost_s"] = time.monotonic() - start
-        return evidence
-
-    def _failed(
-        self,
-        index: int,
-        round_number: int,
-        status: str,
-        reason: str,
-        outcome: process.Outcome | None,
-        stage: str,
-    ) -> dict[str, Any]:
-        return {
-            "index": index,
-            "round": round_number,
-            "started_at": now(),
-            "status": status,
-            "reason": reason,
-            "flags": [],
-            "stage": stage,
-            "failure": _failure(
-                stage,
-                outcome.exit_code if outcome else None,
-                outcome.signal if outcome else None,
-                outcome.stderr_tail if outcome else None,
-            ),
-            "unknown": {},
-        }
-
-
-def _died(
-    outcome: process.Outcome, stage: str, oom_killed: bool, memory: int | None
-) -> tuple[str, str]:
-    """Status and reason of a process that ended without a document."""
-    if outcome.timed_out:
-        return "timeout", f"no answer after {outcome.seconds:.0f} s (stage: {stage})"
-    if outcome.over_memory:
-        return (
-            "oom",
-            f"outgrew {(memory or 0) / 1e9:.1f} GB (budget.memory_fraction; stage: {stage})",
-        )
-    if outcome.signal == "SIGKILL" and oom_killed:
-        return "oom", f"killed by the kernel for memory (stage: {stage})"
-    if outcome.signal:
-        return "crashed", f"ended by {outcome.signal} (stage: {stage})"
-    last = outcome.stderr_tail.splitlines()[-1:] or ["no message"]
-    status = "env-failed" if stage == "start" else "crashed"
-    return status, f"exit code {outcome.exit_code} (stage: {stage}): {last[0][:300]}"
-
-
-def _failure(
-    stage: str,
-    exit_code: int | None = None,
-    signal: str | None = None,
-    stderr_tail: str | None = None,
-) -> dict[str, Any]:
-    return {
-        "stage": stage,
-        "exit_code": exit_code,
-        "signal": signal,
-        "stderr_tail": stderr_tail or "",
-    }
+        return {**evidence, "cost_s": time.monotonic() - start}
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:
     try:
-        document = json.loads(path.read_text())
+        document = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
     return document if isinstance(document, dict) else None
-
-
-def _read_text(path: Path) -> str | None:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return None

@@ -1,6 +1,6 @@
 """Which cells' latest runs no longer describe the machine, and why.
 
-Compares each cell's latest run with what `measure.host.current_context` found on the machine.
+Compares each cell's latest run with what `measure.supervise.current_context` found on the machine.
 Nothing is measured. `gemmgrid stale` prints the list.
 """
 
@@ -107,7 +107,7 @@ def request(
     latest: Latest,
     conda_prefix: Callable[[str], str | None] = lambda environment: None,
 ) -> dict[str, Any]:
-    """What `gemmgrid.measure.host.current_context` is asked about a machine.
+    """What `gemmgrid.measure.supervise.current_context` is asked about a machine.
 
     conda_prefix: where Snakemake keeps, or would make, the conda environment of that name.
     """
@@ -132,7 +132,7 @@ def request(
 def standings(
     entries: Iterable[Entry], now: Mapping[str, Mapping[str, Any]], latest: Latest
 ) -> list[Standing]:
-    """Where each cell stands; `now` is the answer of `measure.host.current_context` by machine."""
+    """Where each cell stands; `now`: by machine, what `measure.supervise.current_context` says."""
     return [
         replace(
             _standing(entry, now[entry.machine], latest[entry.path]),
@@ -270,7 +270,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--again", required=True, help="the command that refreshes")
     parser.add_argument("--one-cell", required=True, help="the same for one cell, {} its file")
     parser.add_argument(
-        "now", type=Path, nargs="+", help="answers of gemmgrid.measure.host.current_context"
+        "now", type=Path, nargs="+", help="answers of gemmgrid.measure.supervise.current_context"
     )
     given = parser.parse_args(arguments)
     from gemmgrid.plan.change.refresh import listing
@@ -283,7 +283,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def read_answer(path: Path) -> dict[str, Any]:
-    """What `gemmgrid.measure.host.current_context` wrote."""
+    """What `gemmgrid.measure.supervise.current_context` wrote."""
     return dict(json.loads(path.read_text(encoding="utf-8")))
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.plan import cpus, hardware
+from gemmgrid.plan import hardware
 from gemmgrid.plan.config.registry import Backend, as_list, resolve
 from gemmgrid.plan.config.sources import Problems, Sources, read_yaml
 from gemmgrid.plan.config.validation import fill, schema, validate
 from gemmgrid.records.names import name_problem
+from gemmgrid.system import cpus
 
 FILE = Path("config/machines.yaml")
 

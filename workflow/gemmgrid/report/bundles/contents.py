@@ -48,7 +48,7 @@ class Runs:
             raise UnfitError(f"longer than {MOST_LINE_BYTES} bytes")
         run, problems = run_of(parse(line))
         found = entry(run)
-        problems += [f"{key!r} is no key of a run" for key in run if key not in keys_of(Run)]
+        problems += [f"{key} is no key of a run" for key in run if key not in keys_of(Run)]
         if run["backend"] != self._backend:
             problems.append(f"a run of backend {run['backend']!r}")
         if run["cell"].get("name") != self._cell:

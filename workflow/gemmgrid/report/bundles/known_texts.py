@@ -27,13 +27,14 @@ _LONGEST = 300
 """Longer literals are explanations of the source, not parts of messages."""
 _SHORTEST_WORD = 4
 _NUMBER = re.compile(
-    r"[-+±~<>≥≤]?\d{1,4}(?:[.,:x×]\d+)*(?:e[-+]?\d+)?[%×]?|\d+\.\d+(?:e[-+]?\d+)?%?"
+    r"[-+±~<>≥≤]?\d{1,4}(?:[.,:x×]\d+){0,2}(?:e[-+]?\d+)?[%×]?|\d+\.\d+(?:e[-+]?\d+)?%?"
 )
 """A long whole number may be a job or a user: it passes with a unit only."""
 _WORDS = WORDS["words"] | {*STATUSES, *FLAGS, *(one.name.casefold() for one in signal.Signals)}
 _WORDS |= {name.casefold() for name in vars(builtins) if name.endswith(("Error", "Exception"))}
 _RAISED = re.compile(r"[A-Z][A-Za-z]+(?:Error|Exception)(?=:)")
 """What Python says first of an exception."""
+_WORD = re.compile(r"[^\s.,;:()\[\]'\"`]+")
 _EDGES = " \t\n.,;:()[]'\"`"
 
 
@@ -59,7 +60,7 @@ def known_part(text: str) -> str:
     told: list[str] = []
     raised = _RAISED.match(text)
     known, gap, at = raised is not None and raised[0].casefold() in _WORDS, 0, 0
-    for word in re.finditer(r"[^\s.,;:()\[\]'\"`]+", text):
+    for word in _WORD.finditer(text):
         if word.start() < at:
             continue
         phrase = _phrase_at(text, word.start())
@@ -96,6 +97,7 @@ def _gap(text: str, before: list[str]) -> str:
         # `ended by SIGKILL` tells of nobody.
         if (word.startswith("SIG") or not hidden) and _is_harmless(word, following):
             told.append(part)
+            hidden = False
             continue
         # `jobs 12, 13`: a list of them is as identifying as the first.
         hidden = word.casefold() in WORDS["identifying"] or (hidden and part.endswith(","))
@@ -111,7 +113,7 @@ def _is_harmless(word: str, following: str) -> bool:
 
 
 def _first_word(text: str) -> str:
-    found = re.match(r"\S+", text)
+    found = _WORD.search(text)
     return found[0] if found else ""
 
 

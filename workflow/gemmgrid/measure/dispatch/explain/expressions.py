@@ -5,9 +5,8 @@ Operators  @
 Views      .T  .mT  .conj()  and slices with numbers: A[::-1], A[:, ::2], x[2:10]
 Functions  those of the library, listed in FUNCTIONS, with operands and literal options
 
-The text is parsed and checked against this list, then carried out by `Expression.evaluate`, which
-knows these few things only. It is never given to Python to run. Anything else is refused with its
-position.
+The text is parsed, and read part by part into functions that do these few things only. It is never
+given to Python to run. Anything else is refused with its position.
 """
 
 from __future__ import annotations
@@ -15,21 +14,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from gemmgrid.measure.dispatch.explain.evaluation import (
-    Evaluation,
-    dotted_name,
-    literal_value,
-    whole_number,
-)
+from typing import Any, NoReturn
 
 OPERANDS = ("A", "B", "x", "y", "P", "Q")
-DIMENSIONS = {"A": 2, "B": 2, "x": 1, "y": 1, "P": 3, "Q": 3}
-VIEWS = ("T", "mT")
-METHODS = ("conj",)
 LONGEST = 200
 DEEPEST = 12
+Value = Callable[[Mapping[str, Any]], Any]
+"""Part of an expression, ready to be carried out once its names are known."""
 
 _BLAS_OPTIONS = ("alpha", "beta", "a", "b", "x", "y", "c", "trans", "trans_a", "trans_b")
 _BLAS_NAMES = (
@@ -75,6 +66,7 @@ class Expression:
     names: tuple[str, ...]
     """The operands that occur in it, in the order of OPERANDS."""
     _tree: ast.expr
+    _value: Value
 
     def as_cell(self) -> tuple[str, str] | None:
         """(routine, trans) where it is one plain product of A, B, x, y and their transposes."""
@@ -93,7 +85,7 @@ class Expression:
         self, operands: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]
     ) -> Any:
         """Its value. `functions` maps the names in FUNCTIONS to the library's functions."""
-        return Evaluation(operands, functions).value(self._tree)
+        return self._value({**operands, **functions})
 
 
 def parse(text: str, adapter: str) -> Expression:
@@ -115,16 +107,16 @@ def parse(text: str, adapter: str) -> Expression:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         offset = (getattr(error, "offset", None) or 1) - 1
         raise ExpressionError(_pointed(text, offset, "this is no expression", functions)) from None
-    check = _Check(text, functions)
-    check.product(tree.body, 0)
-    names = tuple(name for name in OPERANDS if name in check.names)
-    if not names or not check.multiplies:
+    reader = _Reader(text, functions)
+    value = reader.product(tree.body)
+    names = tuple(name for name in OPERANDS if name in reader.names)
+    if not names or not reader.multiplies:
         raise ExpressionError(_pointed(text, 0, "nothing is multiplied here", functions))
-    return Expression(text, adapter, names, tree.body)
+    return Expression(text, adapter, names, tree.body, value)
 
 
-class _Check:
-    """Walks the tree; whatever it does not know is refused."""
+class _Reader:
+    """Reads a tree into a function of what its names mean; whatever it does not know is refused."""
 
     def __init__(self, text: str, functions: Mapping[str, tuple[str, ...]]) -> None:
         self.text = text
@@ -132,77 +124,121 @@ class _Check:
         self.names: set[str] = set()
         self.multiplies = False
 
-    def product(self, node: ast.expr, depth: int) -> None:
+    def product(self, node: ast.expr, depth: int = 0) -> Value:
         if depth > DEEPEST:
             self.refuse(node, f"more than {DEEPEST} levels deep")
         match node:
             case ast.Name(id=name) if name in OPERANDS:
                 self.names.add(name)
+                return lambda known: known[name]
             case ast.BinOp(left=left, op=ast.MatMult(), right=right):
                 self.multiplies = True
-                self.product(left, depth + 1)
-                self.product(right, depth + 1)
-            case ast.Attribute(value=value, attr=view) if view in VIEWS:
-                self.product(value, depth + 1)
-            case ast.Call(func=ast.Attribute(value=value, attr=method), args=[], keywords=[]) if (
-                method in METHODS
-            ):
-                self.product(value, depth + 1)
+                first, second = self.product(left, depth + 1), self.product(right, depth + 1)
+                return lambda known: first(known) @ second(known)
+            case ast.Attribute(value=value, attr="T"):
+                inner = self.product(value, depth + 1)
+                return lambda known: inner(known).T
+            case ast.Attribute(value=value, attr="mT"):
+                inner = self.product(value, depth + 1)
+                return lambda known: _swapped(inner(known))
+            case ast.Call(func=ast.Attribute(value=value, attr="conj"), args=[], keywords=[]):
+                inner = self.product(value, depth + 1)
+                return lambda known: inner(known).conj()
             case ast.Subscript(value=value, slice=index):
-                self.product(value, depth + 1)
-                self.index(index)
+                inner, chosen = self.product(value, depth + 1), self.index(index)
+                return lambda known: inner(known)[chosen]
             case ast.Call():
-                self.call(node, depth)
+                return self.call(node, depth)
             case ast.Name(id=name):
                 self.refuse(node, f"the name {name!r}")
             case ast.BinOp():
                 self.refuse(node, "this operator")
             case ast.Attribute(attr=attribute):
                 self.refuse(node, f"the attribute .{attribute}")
-            case _:
-                self.refuse(node, "this")
+        self.refuse(node, "this")
 
-    def call(self, node: ast.Call, depth: int) -> None:
-        name = dotted_name(node.func)
+    def call(self, node: ast.Call, depth: int) -> Value:
+        name = _dotted(node.func)
         if name not in self.functions:
             self.refuse(node, f"the function {name or ast.unparse(node.func)!r}")
         self.multiplies = True
+        given: list[Value] = []
         for argument in node.args:
-            if isinstance(argument, ast.Constant):
-                self.literal(argument, text=name == "np.einsum" and argument is node.args[0])
+            if _literal(argument) is not None:
+                text = name == "np.einsum" and argument is node.args[0]
+                given.append(self.literal(argument, text))
             else:
-                self.product(argument, depth + 1)
+                given.append(self.product(argument, depth + 1))
+        named: dict[str, Value] = {}
         for keyword in node.keywords:
-            allowed = self.functions[name]
-            if keyword.arg not in allowed:
+            option, allowed = keyword.arg, self.functions[name]
+            if option is None or option not in allowed:
                 options = ", ".join(allowed) or "none"
-                self.refuse(keyword.value, f"the option {keyword.arg!r} of {name} ({options})")
-            if keyword.arg in ("a", "b", "c", "x", "y"):
-                self.product(keyword.value, depth + 1)
+                self.refuse(keyword.value, f"the option {option!r} of {name} ({options})")
+            if option in ("a", "b", "c", "x", "y"):
+                named[option] = self.product(keyword.value, depth + 1)
             else:
-                self.literal(keyword.value)
+                named[option] = self.literal(keyword.value)
+        return lambda known: known[name](
+            *(value(known) for value in given),
+            **{option: value(known) for option, value in named.items()},
+        )
 
-    def index(self, node: ast.expr) -> None:
-        parts = node.elts if isinstance(node, ast.Tuple) else [node]
-        for part in parts:
-            if isinstance(part, ast.Slice):
-                for bound in (part.lower, part.upper, part.step):
-                    if bound is not None and whole_number(bound) is None:
-                        self.refuse(bound, "this; a slice takes whole numbers")
-                if part.step is not None and whole_number(part.step) == 0:
-                    self.refuse(part.step, "a step of 0")
-            elif whole_number(part) is None:
-                self.refuse(part, "this; an index is a whole number or a slice")
+    def index(self, node: ast.expr) -> Any:
+        """What stands between brackets: whole numbers and slices of them."""
+        parts = [self.part(one) for one in (node.elts if isinstance(node, ast.Tuple) else [node])]
+        return tuple(parts) if isinstance(node, ast.Tuple) else parts[0]
 
-    def literal(self, node: ast.expr, text: bool = False) -> None:
-        value = literal_value(node)
+    def part(self, node: ast.expr) -> int | slice:
+        if not isinstance(node, ast.Slice):
+            return self.whole(node, "this; an index is a whole number or a slice")
+        if node.step is not None and _literal(node.step) == 0:
+            self.refuse(node.step, "a step of 0")
+        bounds = (node.lower, node.upper, node.step)
+        what = "this; a slice takes whole numbers"
+        return slice(*(None if bound is None else self.whole(bound, what) for bound in bounds))
+
+    def whole(self, node: ast.expr, what: str) -> int:
+        value = _literal(node)
+        if type(value) is not int:
+            self.refuse(node, what)
+        return value
+
+    def literal(self, node: ast.expr, text: bool = False) -> Value:
+        value = _literal(node)
         if value is None or isinstance(value, str) != text:
             self.refuse(node, "this; here a literal is needed")
+        return lambda known: value
 
-    def refuse(self, node: ast.expr, what: str) -> None:
+    def refuse(self, node: ast.expr, what: str) -> NoReturn:
         raise ExpressionError(
             _pointed(self.text, node.col_offset, f"{what} is not in the language", self.functions)
         )
+
+
+def _swapped(value: Any) -> Any:
+    """The last two axes exchanged; MLX and old NumPy have no .mT."""
+    turned = getattr(value, "mT", None)
+    return value.swapaxes(-1, -2) if turned is None else turned
+
+
+def _dotted(node: ast.expr) -> str:
+    """np.dot → "np.dot"; "" for anything but a name or a module's attribute."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return ""
+
+
+def _literal(node: ast.expr) -> Any:
+    """A number, a bool, a string, or None where the node is no literal of these."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _literal(node.operand)
+        return -value if type(value) in (int, float) else None
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float | bool | str):
+        return node.value
+    return None
 
 
 def _operand_and_letter(node: ast.expr) -> tuple[str, str] | None:

@@ -1,7 +1,7 @@
 """The programs and libraries in this process, read from memory: what they import, and where.
 
 Every call from one ELF object into another goes through a word in the caller's global offset table
-that holds the address of the callee. This file finds these words; `got` writes to them.
+that holds the address of the callee. This file finds these words; `patch` writes to them.
 Format: System V ABI, gABI chapter 5, and its x86-64 and AArch64 supplements.
 """
 
@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from gemmgrid.measure.dispatch.objects.support import ExecutableMemoryError, no_executable_memory
+from gemmgrid.measure.dispatch.objects.refusals import ExecutableMemoryError, no_executable_memory
+from gemmgrid.measure.libraries.memory_map import EXECUTE, MemoryMap, Region
 
 PT_LOAD, PT_DYNAMIC = 1, 2
 PF_X = 1
+ET_DYN = 3
 DT_NULL, DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ = 0, 2, 5, 6, 7, 8
 DT_STRSZ, DT_PLTREL, DT_JMPREL, DT_RELACOUNT = 10, 20, 23, 0x6FFFFFF9
 
@@ -44,7 +46,7 @@ SYMBOL = np.dtype(
 _PROGRAM = os.path.realpath("/proc/self/exe")
 
 
-class ProgramHeader(ctypes.Structure):
+class _ProgramHeader(ctypes.Structure):
     _fields_ = (
         ("type", ctypes.c_uint32),
         ("flags", ctypes.c_uint32),
@@ -61,7 +63,7 @@ class _ObjectInfo(ctypes.Structure):
     _fields_ = (
         ("addr", ctypes.c_uint64),
         ("name", ctypes.c_char_p),
-        ("phdr", ctypes.POINTER(ProgramHeader)),
+        ("phdr", ctypes.POINTER(_ProgramHeader)),
         ("phnum", ctypes.c_uint16),
         ("adds", ctypes.c_ulonglong),
         ("subs", ctypes.c_ulonglong),
@@ -108,6 +110,45 @@ def loaded_objects() -> list[LoadedObject]:
 def unload_count() -> int:
     """How many objects this process has unloaded; a change means that addresses went stale."""
     return _iterate()[1]
+
+
+def named_objects() -> list[LoadedObject]:
+    """Loaded objects as well as this system lets us find them."""
+    try:
+        return loaded_objects()
+    except ExecutableMemoryError:
+        return mapped_objects()
+
+
+def mapped_objects() -> list[LoadedObject]:
+    """The same from the memory map alone, good for naming addresses: without dynamic sections.
+
+    Asking the loader needs a callback, and a callback needs executable memory, which hardened
+    systems refuse.
+    """
+    files: dict[str, list[Region]] = {}
+    for region in MemoryMap():
+        if region.path.startswith("/"):
+            files.setdefault(region.path, []).append(region)
+    found = []
+    for file, regions in files.items():
+        spans = tuple((r.start, r.end, bool(r.protection & EXECUTE)) for r in regions)
+        base = _base(file, regions[0])
+        if base is not None:
+            found.append(LoadedObject(file, base, 0, spans))
+    return found
+
+
+def _base(file: str, first: Region) -> int | None:
+    """Where the file's address 0 lies: at its first byte, or for a program of fixed place at 0."""
+    try:
+        with Path(file).open("rb") as opened:
+            head = opened.read(18)
+    except OSError:
+        return None
+    if head[:5] != b"\x7fELF\x02" or first.offset:
+        return None
+    return first.start if head[16] == ET_DYN else 0
 
 
 def _iterate() -> tuple[list[LoadedObject], int]:

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from gemmgrid.measure.dispatch.objects.elf import SYMBOL, LoadedObject
+from gemmgrid.measure.libraries.linker import opened
 
 SHT_SYMTAB, SHT_DYNSYM = 2, 11
 STT_FUNC, STT_GNU_IFUNC = 2, 10
@@ -203,45 +204,20 @@ def shorten(full: str) -> str:
             break
         flat = smaller
     flat = flat.split("(", 1)[0].strip()
-    return flat.rsplit(" ", 1)[-1] or symbol_fallback(full)
-
-
-def symbol_fallback(full: str) -> str:
-    """What to show where nothing is left of a name."""
-    return full[:80]
+    return flat.rsplit(" ", 1)[-1] or full[:80]
 
 
 def _demangle(symbol: str) -> str | None:
     """By the C++ runtime that this process has loaded anyway, or None where it has none."""
-    runtime = _cxx_runtime()
+    runtime = opened("libstdc++.so.6") or opened("libc++abi.so.1")
     if runtime is None:
         return None
-    status = ctypes.c_int()
-    pointer = runtime.__cxa_demangle(symbol.encode(), None, None, ctypes.byref(status))
+    demangle = runtime["__cxa_demangle"]
+    demangle.restype = ctypes.c_void_p
+    pointer = demangle(symbol.encode(), None, None, None)
     if not pointer:
         return None
     try:
         return ctypes.string_at(pointer).decode("utf-8", "replace")
     finally:
-        _free(pointer)
-
-
-def _cxx_runtime() -> ctypes.CDLL | None:
-    for name in ("libstdc++.so.6", "libc++abi.so.1"):
-        try:
-            runtime = ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
-        except OSError:
-            continue
-        runtime.__cxa_demangle.restype = ctypes.c_void_p
-        runtime.__cxa_demangle.argtypes = [
-            ctypes.c_char_p,
-            ctypes.c_void_p,
-            ctypes.c_void_p,
-            ctypes.POINTER(ctypes.c_int),
-        ]
-        return runtime
-    return None
-
-
-def _free(pointer: int) -> None:
-    ctypes.CDLL(None).free(ctypes.c_void_p(pointer))
+        ctypes.CDLL(None).free(ctypes.c_void_p(pointer))

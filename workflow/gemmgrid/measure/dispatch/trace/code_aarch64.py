@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from gemmgrid.measure.dispatch.trace.layout import Capture, Ring
+from gemmgrid.measure.dispatch.trace.stub_layout import Capture, Ring
 
 INTEGER_REGISTERS = 8
 FLOAT_REGISTERS = 8

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gemmgrid.measure.dispatch.objects.elf import LoadedObject
-from gemmgrid.measure.dispatch.objects.loader import base_of, hold, release
-from gemmgrid.measure.dispatch.objects.memory import WritablePages, read_word, write_word
-from gemmgrid.measure.dispatch.objects.support import TracerBusyError
+from gemmgrid.measure.dispatch.objects.refusals import TracerBusyError
+from gemmgrid.measure.dispatch.objects.words import WritablePages, read_word, write_word
+from gemmgrid.measure.libraries.linker import base_of, hold, release
 
 _patched = threading.Lock()
-"""Held while any words are switched: two tracers at once would put back each other's addresses."""
+"""Held while words are switched, or read to be switched: two tracers at once would put back each
+other's addresses."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,7 @@ class PatchSet:
     def on(self) -> None:
         """Switch all words that can be. Raises TracerBusyError or ProtectionError, having
         changed nothing."""
-        if not _patched.acquire(blocking=False):
-            require_idle()
+        _take()
         try:
             self._switch_on()
         except BaseException:
@@ -138,7 +138,16 @@ def tracing(*traces: Trace) -> Iterator[PatchSet]:
         patch.off()
 
 
-def require_idle() -> None:
-    """Raise TracerBusyError while any words are switched: they do not hold what they mean."""
-    if _patched.locked():
+@contextmanager
+def idle() -> Iterator[None]:
+    """No words are switched meanwhile, so they hold what they mean. Raises TracerBusyError."""
+    _take()
+    try:
+        yield
+    finally:
+        _patched.release()
+
+
+def _take() -> None:
+    if not _patched.acquire(blocking=False):
         raise TracerBusyError("another tracer is on in this process; only one can be at a time")

@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gemmgrid.measure.dispatch.objects.mapped import named_objects
-from gemmgrid.measure.dispatch.objects.memory import MemoryMap
-from gemmgrid.measure.dispatch.objects.support import PlatformError, SamplingError
+from gemmgrid.measure.dispatch.objects.elf import named_objects
+from gemmgrid.measure.dispatch.objects.refusals import PlatformError, SamplingError
 from gemmgrid.measure.dispatch.objects.symbols import AddressNames, symbol_table
+from gemmgrid.measure.dispatch.objects.words import MemoryMap
 
 HERTZ = 2000
 BUFFER_BYTES = 16384

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from gemmgrid.measure.dispatch.trace.layout import Capture, place_arguments
+from gemmgrid.measure.dispatch.trace.stub_layout import Capture, place_arguments
+from gemmgrid.measure.libraries.names import TRACED_PREFIX, TRACED_SUFFIX
 
 Interface = Literal["cblas", "fortran", "cublas"]
 
@@ -24,8 +25,8 @@ _LEVELS = (
     "axpby|axpy|dotu_sub|dotc_sub|dotu|dotc|dot"
 )
 _BLAS = re.compile(
-    rf"(?:scipy_|openblas_|flexiblas_)?(?P<cblas>cblas_)?"
-    rf"(?P<type>sb|sh|bg|bf|ds|sds|[sdczh])(?P<routine>{_LEVELS})(?P<suffix>_?64_?|_|)"
+    rf"{TRACED_PREFIX}(?P<cblas>cblas_)?"
+    rf"(?P<type>sb|sh|bg|bf|ds|sds|[sdczh])(?P<routine>{_LEVELS})(?P<suffix>{TRACED_SUFFIX})"
 )
 _MIXED = re.compile(
     r"(?P<cblas>cblas_)?(?P<name>gemm_(?:bf16bf16f32|f16f16f32|s8u8s32|s16s16s32|e5m2e5m2f32|"

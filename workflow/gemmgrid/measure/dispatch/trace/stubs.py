@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from gemmgrid.measure.dispatch.objects.support import ExecutableMemoryError, no_executable_memory
+from gemmgrid.measure.dispatch.objects.refusals import ExecutableMemoryError, no_executable_memory
 from gemmgrid.measure.dispatch.trace import code_aarch64, code_x86_64
-from gemmgrid.measure.dispatch.trace.layout import Capture, Ring
 from gemmgrid.measure.dispatch.trace.signatures import ADDRESSES, Routine
+from gemmgrid.measure.dispatch.trace.stub_layout import Capture, Ring
 
 NOTED_CALLS = 65536
 """Calls of one trace whose arguments are noted; calls beyond are counted only."""

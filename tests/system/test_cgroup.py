@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemmgrid.measure.host import cgroup
+from gemmgrid.system import cgroup
 from tests.measure import machine_trees as trees
 
 V2_MOUNT = "29 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"

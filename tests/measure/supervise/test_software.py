@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gemmgrid.measure.host import current_context, software
+from gemmgrid.measure.supervise import current_context, software
 from gemmgrid.records.context import changes
 
 SPEC = {"adapter": "numpy", "device": "cpu", "options": {"library": "openblas"}}
@@ -174,7 +174,7 @@ def test_it_needs_the_standard_library_only(tmp_path: Path) -> None:
     package = Path(current_context.__file__).resolve().parents[3]
     code = (
         f"import sys; sys.path.insert(0, {str(package)!r}); "
-        "from gemmgrid.measure.host.current_context import main; "
+        "from gemmgrid.measure.supervise.current_context import main; "
     )
     code += "main(sys.argv[1:]); print([m for m in ('numpy', 'yaml') if m in sys.modules])"
     command = [sys.executable, "-I", "-S", "-c", code, "--request", text, "--out"]

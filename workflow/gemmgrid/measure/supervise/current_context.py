@@ -2,8 +2,8 @@
 
 Measures nothing, starts no backend and builds no environment: it reads the host, the GPU's driver,
 and for each backend the packages that its environment holds and the library files that its last
-runs named. `gemmgrid context --request JSON --out FILE`; a SLURM
-job runs it on the node. Standard library only.
+runs named. `gemmgrid context --request JSON --out FILE`; a SLURM job runs it
+on the node.
 
 The request: {"machine", "backends": {name: {"adapter", "device", "options", "variables", "deploy",
 "environment", "python", "prefix", "threads": [1, 2], "packages": [names], "libraries": [files]}}},
@@ -21,8 +21,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host import software
-from gemmgrid.measure.host.identity import Whereabouts
+from gemmgrid.measure.machine.this_machine import ThisMachine
+from gemmgrid.measure.supervise import software
 from gemmgrid.measure.supervise.environment import measured_environment
 from gemmgrid.measure.supervise.request import ENVS
 from gemmgrid.measure.supervise.supervisor import SITE_PATH
@@ -40,7 +40,7 @@ def look(request: Mapping[str, Any]) -> dict[str, Any]:
     "by_threads" its variables for each thread count; "files" the fingerprint of each library file,
     null for one that is gone; "built" says whether its environment is here, "reason" why not.
     """
-    here = Whereabouts("cpu")
+    here = ThisMachine("cpu")
     answer: dict[str, Any] = {
         "schema": SCHEMA,
         "at": now(),
@@ -52,7 +52,8 @@ def look(request: Mapping[str, Any]) -> dict[str, Any]:
     for name, wanted in request["backends"].items():
         device = wanted["device"]
         if device != "cpu" and device not in answer["devices"]:
-            there = Whereabouts(device)
+            env = measured_environment(1, device, wanted["variables"]).env
+            there = ThisMachine(device, env)
             found = there.context["device"] or {}
             answer["devices"][device] = found | ({"id": there.gpu["id"]} if there.gpu else {})
         answer["backends"][name] = _backend(wanted)

@@ -7,6 +7,7 @@ kernel, container or permission set each of them is.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 ROOT = Path("/")
@@ -60,6 +61,12 @@ def online_cpus(root: Path) -> list[int]:
     lines = (text(root, "proc/cpuinfo") or "").splitlines()
     found = [line.partition(":")[2].strip() for line in lines if line.startswith("processor")]
     return [int(number) for number in found if number.isdigit()]
+
+
+def meminfo(root: Path = ROOT) -> dict[str, int]:
+    """/proc/meminfo in bytes; empty where there is none."""
+    lines = re.findall(r"^(\w+):\s+(\d+) kB$", text(root, "proc/meminfo") or "", re.MULTILINE)
+    return {key: int(value) * 1024 for key, value in lines}
 
 
 def chosen(content: str | None) -> str | None:

@@ -1,18 +1,18 @@
 """What the control groups of this process allow: CPU time, memory, and what they did to it.
 
 Both versions of cgroups are read, in containers too, over all levels from the process's group up to
-the top: the smallest allowance counts. Where a controller is missing, its values are None.
+the top: the smallest allowance counts. Where a controller is missing, its values are None. By hand:
+psutil reads no control groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gemmgrid.measure.host import darwin
-from gemmgrid.measure.host.sysfiles import ROOT, text
-from gemmgrid.measure.machine.memory import meminfo
+from gemmgrid.system import macos
+from gemmgrid.system.files import ROOT, meminfo, text
 
 NO_LIMIT_BYTES = 1 << 60
 """cgroup v1 writes "no limit" as the largest number of whole pages, near 2^63."""
@@ -43,7 +43,6 @@ def read(root: Path = ROOT) -> Limits:
     groups = _memberships(root)
     cpu = list(_levels(root, groups, "cpu"))
     memory = list(_levels(root, groups, "memory"))
-    quotas = [quota for level in cpu if (quota := _quota(root, level)) is not None]
     rooms = [room for level in memory if (room := _room(root, level)) is not None]
     # The counters of the innermost level that has them: outer levels count other groups too.
     statistics = next(
@@ -52,7 +51,7 @@ def read(root: Path = ROOT) -> Limits:
     nanoseconds = statistics.get("throttled_time")
     microseconds = statistics.get("throttled_usec")
     return Limits(
-        cpus=min(quotas, default=None),
+        cpus=_least_quota(root, cpu),
         memory_bytes=min((limit for limit, _ in rooms), default=None),
         memory_available_bytes=min((left for _, left in rooms), default=None),
         periods=statistics.get("nr_periods"),
@@ -66,10 +65,15 @@ def read(root: Path = ROOT) -> Limits:
     )
 
 
+def cpu_quota(root: Path = ROOT) -> float | None:
+    """CPUs' worth of time that the groups of this process allow; None without a quota."""
+    return _least_quota(root, _levels(root, _memberships(root), "cpu"))
+
+
 def available_bytes(root: Path = ROOT) -> int | None:
     """Memory that a new process can have now: the machine's and the group's, whichever is less."""
-    if darwin.is_darwin() and root == ROOT:
-        return darwin.free_bytes()
+    if macos.is_darwin() and root == ROOT:
+        return macos.free_bytes()
     machine = meminfo(root).get("MemAvailable")
     group = read(root).memory_available_bytes
     known = [value for value in (machine, group, _address_space(root)) if value is not None]
@@ -132,6 +136,11 @@ def _levels(root: Path, groups: dict[str, str], controller: str) -> Iterator[str
         for depth in range(len(parts), -1, -1):
             yield "/".join([mount.rstrip("/"), *parts[:depth]])
         return
+
+
+def _least_quota(root: Path, levels: Iterable[str]) -> float | None:
+    quotas = (_quota(root, level) for level in levels)
+    return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def _quota(root: Path, level: str) -> float | None:

@@ -38,7 +38,16 @@ PARTS = {
     (0x46, 0x001): "A64FX",
     (0x48, 0xD01): "Kunpeng 920",
     (0xC0, 0xAC3): "AmpereOne",
+    (0xC0, 0xAC4): "AmpereOne A",
 }
+
+
+def name(implementer: int, part: int) -> str | None:
+    """Vendor and core in words, as in "Arm Neoverse V2"; None for one that is not in the table."""
+    if (core := PARTS.get((implementer, part))) is None:
+        return None
+    vendor = IMPLEMENTERS[implementer]
+    return f"{vendor} {core.removeprefix(vendor)}"
 
 
 def model(listing: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmgrid.measure.dispatch.explain.hidden import Memory
+from gemmgrid.measure.dispatch.hidden_work import Memory
 from gemmgrid.measure.invocation import operands
 from gemmgrid.records.cell import Cell
 

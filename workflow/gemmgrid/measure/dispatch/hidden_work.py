@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gemmgrid.measure.dispatch.trace.got import TracedCall
 from gemmgrid.measure.dispatch.trace.perf_sampling import Samples
+from gemmgrid.measure.dispatch.trace.routine_calls import TracedCall
 from gemmgrid.measure.dispatch.trace.signatures import operand_elements
 from gemmgrid.measure.dispatch.watch import Watched
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -27,23 +26,17 @@ from gemmgrid.measure.dispatch.objects.elf import (
     loaded_objects,
     unload_count,
 )
-from gemmgrid.measure.dispatch.objects.loader import lookup
-from gemmgrid.measure.dispatch.objects.memory import read_word
-from gemmgrid.measure.dispatch.objects.support import require_platform
-from gemmgrid.measure.dispatch.trace.patch import Switch, require_idle
+from gemmgrid.measure.dispatch.objects.refusals import require_platform
+from gemmgrid.measure.dispatch.objects.words import read_word
+from gemmgrid.measure.dispatch.trace.patch import Switch, idle
 from gemmgrid.measure.dispatch.trace.signatures import Routine, parse, watched
 from gemmgrid.measure.dispatch.trace.stubs import Wanted, address_of, stub_memory
+from gemmgrid.measure.libraries.linker import lookup
+from gemmgrid.measure.libraries.names import is_blas_file
 
-_BLAS_LIBRARY = re.compile(
-    r"lib[^/]*(?:blas|blis|mkl_|atlas|lapack|flame|armpl|cublas|nvpl)[^/]*\.so[^/]*"
-)
 CTYPES_CALLER = "ctypes"
-_CTYPES_FUNCTION: type = ctypes._CFuncPtr  # type: ignore[attr-defined]
-
-
-def is_blas_library(name: str) -> bool:
-    """Whether a file's name says that it is a BLAS or LAPACK library."""
-    return _BLAS_LIBRARY.fullmatch(name) is not None
+_CTYPES_FUNCTION = ctypes.CFUNCTYPE(None).__mro__[1]
+"""What all functions of ctypes are instances of."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +76,9 @@ class RoutineTrace:
 
     def __init__(self) -> None:
         require_platform()
-        require_idle()
-        objects = loaded_objects()
-        self.slots = _library_slots(objects) + _ctypes_slots(objects)
+        with idle():
+            objects = loaded_objects()
+            self.slots = _library_slots(objects) + _ctypes_slots(objects)
         keys = [(s.caller, s.routine.symbol, s.target) for s in self.slots]
         self._memory = stub_memory()
         stubs = self._memory.get(
@@ -151,7 +144,7 @@ def _library_slots(objects: list[LoadedObject]) -> list[Slot]:
         _known_unloads = unloads
     slots = []
     for loaded in objects:
-        if is_blas_library(loaded.name):
+        if is_blas_file(loaded.name):
             continue
         for one in _blas_imports(loaded):
             routine = parse(one.symbol)

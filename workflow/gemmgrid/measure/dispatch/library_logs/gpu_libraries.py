@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.dispatch.library_logs.verbose import LoggedCall
+from gemmgrid.measure.dispatch.library_logs.cpu_libraries import LoggedCall
 
 CUBLAS_LOG, CUBLASLT_LOG = "cublas.log", "cublaslt.log"
 """File names in the folder that `log_variables` was given."""
@@ -53,7 +53,7 @@ def log_variables(device: str, folder: str) -> dict[str, str]:
     return {}
 
 
-def profile_torch(run: Callable[[], None], synchronize: Callable[[], None]) -> list[DeviceKernel]:
+def profile_torch(run: Callable[[], object], synchronize: Callable[[], None]) -> list[DeviceKernel]:
     """Run once under PyTorch's profiler; the kernels by device time, helpers left out."""
     import torch
     from torch.profiler import ProfilerActivity, profile
@@ -80,13 +80,13 @@ def rank_kernels(times: Counter[str], counts: Counter[str]) -> list[DeviceKernel
     ]
 
 
-def read_logs(folder: Path, skip: dict[str, int] | None = None) -> list[LoggedCall]:
+def read_logs(folder: Path, skip: Mapping[str, int]) -> list[LoggedCall]:
     """The products in cuBLAS's and cuBLASLt's log files, after the first `skip` bytes of each."""
     calls = []
     for name, read in ((CUBLAS_LOG, parse_cublas), (CUBLASLT_LOG, parse_cublaslt)):
         file = folder / name
         if file.is_file():
-            text = file.read_bytes()[(skip or {}).get(name, 0) :].decode("utf-8", "replace")
+            text = file.read_bytes()[skip.get(name, 0) :].decode("utf-8", "replace")
             calls += read(text)
     return calls
 

@@ -6,13 +6,16 @@ the node they share. Load, temperature, free memory and the size of a job are no
 
 from __future__ import annotations
 
+import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.measure.host import cgroup, cpufreq, darwin, gpu
-from gemmgrid.measure.host.sysfiles import ROOT, chosen, entries, integer, online_cpus, text
+from gemmgrid.measure.host import cpufreq, gpu
 from gemmgrid.measure.machine import cpu, system
+from gemmgrid.system import cgroup, macos
+from gemmgrid.system.files import ROOT, entries, online_cpus, text
 
 _REASONS = {
     "os": "/etc/os-release does not tell it",
@@ -20,12 +23,8 @@ _REASONS = {
     "libc": "neither the C library nor the interpreter tells it",
     "microcode": "/proc/cpuinfo does not tell it",
     "clock_driver": "the kernel offers no cpufreq here",
-    "governor": "the kernel offers no cpufreq here",
     "energy_preference": "the clock driver has none",
-    "turbo": "the kernel does not tell it",
-    "smt": "the kernel does not tell it",
-    "thp": "the kernel does not tell it",
-    "numa_balancing": "the kernel does not tell it",
+    **cpufreq.SETTINGS_UNKNOWN,
     "mitigations": "the kernel does not tell it",
 }
 
@@ -44,12 +43,8 @@ def host_context(root: Path = ROOT) -> dict[str, Any]:
         "libc": system.libc(),
         "microcode": microcode,
         "clock_driver": cpu.clocks(root, listing)["clock_driver"],
-        "governor": cpufreq.governor(root, cpus),
         "energy_preference": cpufreq.energy_preference(root, cpus),
-        "turbo": cpufreq.turbo(root),
-        "smt": cpufreq.smt_active(root),
-        "thp": chosen(text(root, "sys/kernel/mm/transparent_hugepage/enabled")),
-        "numa_balancing": integer(root, "proc/sys/kernel/numa_balancing"),
+        **cpufreq.settings(root, cpus),
         "mitigations": mitigations(root),
         "container": system.container(root),
         # A quota holds threads back. The memory and the CPUs of a job do not belong here: two jobs
@@ -71,22 +66,18 @@ def mitigations(root: Path = ROOT) -> dict[str, str] | None:
     return {name: state for name, state in found.items() if state and state != "Not affected"}
 
 
-def device_context(device: str) -> dict[str, Any] | None:
-    """Context of the GPU that the device stands for; None for "cpu"."""
+def device_context(device: str, variables: Mapping[str, str] = os.environ) -> dict[str, Any] | None:
+    """Context of the GPU that a process with these variables uses; None for "cpu"."""
     if device == "cpu":
         return None
-    if darwin.is_darwin():
+    if macos.is_darwin():
         # The GPU's driver and Metal are parts of macOS: its build names them.
-        build = darwin.sysctl_text("kern.osversion")
+        build = macos.sysctl_text("kern.osversion")
         reason = {} if build else {"macos_build": "sysctl kern.osversion does not tell it"}
         return {
             "macos": platform.mac_ver()[0] or None,
             "macos_build": build,
             "unknown": reason,
         }
-    nvml, reason_text = gpu.connect()
-    index = gpu.visible_index(nvml) if nvml is not None else None
-    if nvml is None or index is None:
-        reason_text = reason_text or "CUDA_VISIBLE_DEVICES hides every GPU"
-        return {"driver": None, "unknown": {"driver": reason_text}}
-    return gpu.context(nvml, index)
+    card, why = gpu.used(device, variables)
+    return card.context() if card else {"driver": None, "unknown": {"driver": why}}

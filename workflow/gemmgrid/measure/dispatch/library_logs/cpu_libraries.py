@@ -16,11 +16,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any
 
-from gemmgrid.measure.dispatch.objects.loader import lookup
-from gemmgrid.measure.dispatch.objects.mapped import named_objects
+from gemmgrid.measure.dispatch.objects.elf import named_objects
 from gemmgrid.measure.dispatch.trace.signatures import ADDRESSES, SCALARS, parse
+from gemmgrid.measure.libraries.linker import lookup
 
 _MKL = re.compile(
     r"MKL_VERBOSE (?P<name>\w+)\((?P<arguments>[^)]*)\) .*?(?:NThr:(?P<threads>\d+))?$"
@@ -61,12 +61,8 @@ def captured(descriptor: int) -> Iterator[Output]:
             _flush()
             os.dup2(before, descriptor)
             os.close(before)
-            output.text = _content(file)
-
-
-def _content(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode("utf-8", "replace")
+            file.seek(0)
+            output.text = file.read().decode("utf-8", "replace")
 
 
 def _flush() -> None:
@@ -76,21 +72,18 @@ def _flush() -> None:
     ctypes.CDLL(None).fflush(None)
 
 
-def logged(run: Callable[[], None]) -> list[LoggedCall]:
+def logged(run: Callable[[], object]) -> list[LoggedCall]:
     """Run once with the logs of MKL and oneDNN switched on, if they are in this process at all."""
-    switches = _switches()
-    if not switches:
-        return []
-    with captured(1) as output, ExitStack() as stack:
-        for switch in switches:
-            switch(1)
-            stack.callback(switch, 0)
+    with ExitStack() as stack:
+        if not _switched_on(stack):
+            return []
+        output = stack.enter_context(captured(1))
         run()
     return parse_mkl(output.text) + parse_onednn(output.text)
 
 
-def _switches() -> list[Callable[[int], Any]]:
-    """Functions that turn a log on (1) and off (0), one for each library that has one."""
+def _switched_on(stack: ExitStack) -> int:
+    """Switch the logs of all libraries that have one on, until the stack ends; how many have."""
     found: dict[int, Callable[[int], Any]] = {}
     for loaded in named_objects():
         for symbol in ("MKL_Verbose", "dnnl_set_verbose"):
@@ -98,15 +91,15 @@ def _switches() -> list[Callable[[int], Any]]:
             # Every object that depends on the library finds it; only the library itself counts.
             if address and loaded.contains(address):
                 found[address] = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(address)
-    return [*found.values(), *_torch_switches()]
-
-
-def _torch_switches() -> list[Callable[[int], Any]]:
-    """oneDNN inside PyTorch is not exported; PyTorch has a switch of its own for it."""
+    for switch in found.values():
+        switch(1)
+        stack.callback(switch, 0)
     torch = sys.modules.get("torch")
     if torch is None or not torch.backends.mkldnn.is_available():
-        return []
-    return [torch._C._verbose.mkldnn_set_verbose]
+        return len(found)
+    # oneDNN inside PyTorch is not exported; PyTorch has a switch of its own for it.
+    stack.enter_context(torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON))
+    return len(found) + 1
 
 
 def parse_mkl(text: str) -> list[LoggedCall]:

@@ -9,6 +9,7 @@ counts.
 from __future__ import annotations
 
 import ctypes
+import os.path
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -16,15 +17,16 @@ from typing import Any
 import numpy as np
 
 from gemmgrid.measure.dispatch.objects.elf import LoadedObject, loaded_objects
-from gemmgrid.measure.dispatch.objects.loader import lookup
-from gemmgrid.measure.dispatch.objects.memory import read_word
-from gemmgrid.measure.dispatch.objects.support import NoSymbolsError, require_platform
+from gemmgrid.measure.dispatch.objects.refusals import NoSymbolsError, require_platform
 from gemmgrid.measure.dispatch.objects.symbols import SymbolTable, symbol_table
-from gemmgrid.measure.dispatch.trace.got import is_blas_library
-from gemmgrid.measure.dispatch.trace.patch import Switch, require_idle
+from gemmgrid.measure.dispatch.objects.words import read_word
+from gemmgrid.measure.dispatch.trace.patch import Switch, idle
 from gemmgrid.measure.dispatch.trace.stubs import Wanted, stub_memory
+from gemmgrid.measure.libraries.blas import Blas
+from gemmgrid.measure.libraries.families import OpenBlas
+from gemmgrid.measure.libraries.linker import exported, opened
+from gemmgrid.measure.libraries.names import is_blas_file
 
-_AFFIXES = [(p, s) for p in ("", "scipy_") for s in ("", "64_", "_", "_64", "_64_")]
 _HELPER = re.compile(r"copy|beta|permit|neg_|scal_k|amax|amin|swap_k|nrm2")
 """Kernels that prepare or finish the work of others: packing, scaling by beta, choosing."""
 _WEIGHT = ("gemm_kernel", "gemm_direct", "gemm3m_kernel", "small_kernel", "gemv", "symv", "hemv")
@@ -44,15 +46,14 @@ class KernelCount:
 class TableTrace:
     """Counts the kernels of one loaded OpenBLAS. Raises NoSymbolsError where it cannot be read."""
 
-    def __init__(self, library: LoadedObject) -> None:
+    def __init__(self, library: LoadedObject, blas: Blas) -> None:
         require_platform()
-        require_idle()
         self.library = library
         table = symbol_table(self.library.path)
-        self.table_name, start, size = _live_table(self.library, table)
-        reported = _core_name(self.library)
-        self.core = reported or self.table_name.removeprefix("gotoblas_")
-        named = _table_functions(self.library, table, start, size)
+        self.table_name, start, size = _live_table(self.library, table, blas)
+        self.core = blas.core() or self.table_name.removeprefix("gotoblas_")
+        with idle():
+            named = _table_functions(self.library, table, start, size)
         self._memory = stub_memory()
         keys = {address: ("kernel", target) for address, (target, _) in named.items()}
         stubs = self._memory.get(Wanted(keys[a], target) for a, (target, _) in named.items())
@@ -76,35 +77,36 @@ class TableTrace:
                 counts.append(KernelCount(name, self.core, self.library.path, count))
         return sorted(counts, key=_rank)
 
-    @property
-    def kernels_watched(self) -> int:
-        return len(self._counters)
-
 
 def find_tables() -> tuple[list[TableTrace], dict[str, str]]:
     """A trace for every OpenBLAS in this process, and why there is none for others by path."""
     traces, problems = [], {}
     for loaded in loaded_objects():
         # Conda's OpenBLAS is loaded under one of its other names, liblapack.so.3 for instance.
-        if not is_blas_library(loaded.name) or not is_openblas(loaded):
+        blas = _openblas(loaded) if is_blas_file(loaded.name) else None
+        if blas is None:
             continue
         try:
-            traces.append(TableTrace(loaded))
+            traces.append(TableTrace(loaded, blas))
         except (NoSymbolsError, OSError) as error:
             problems[loaded.path] = str(error)
     return traces, problems
 
 
-def is_openblas(loaded: LoadedObject) -> bool:
-    """Whether the library has OpenBLAS's own functions, and not only those of any BLAS."""
-    address = _own_function(loaded, "openblas_get_config")
-    return address is not None
+def _openblas(loaded: LoadedObject) -> Blas | None:
+    """The library, if it has OpenBLAS's own functions itself, and not only those of any BLAS."""
+    handle = opened(loaded.path)
+    blas = OpenBlas.recognise(os.path.realpath(loaded.path), handle) if handle else None
+    if blas is None or handle is None:
+        return None
+    mark = exported(handle, OpenBlas.mark.join(blas.affixes))
+    return blas if mark and loaded.contains(mark.address) else None
 
 
-def _live_table(library: LoadedObject, symbols: SymbolTable) -> tuple[str, int, int]:
+def _live_table(library: LoadedObject, symbols: SymbolTable, blas: Blas) -> tuple[str, int, int]:
     """(name, address, bytes) of the table of kernels in use."""
     pointer = symbols.find("gotoblas")
-    config = _text(library, "openblas_get_config")
+    config = blas.ask(OpenBlas.mark, ctypes.c_char_p) or ""
     if "DYNAMIC_ARCH" not in config:
         raise NoSymbolsError(
             f"{library.name} is built for one kind of processor and has no table of kernels "
@@ -152,25 +154,3 @@ def _table_functions(
 def _rank(kernel: KernelCount) -> tuple[int, int]:
     weight = next((i for i, word in enumerate(_WEIGHT) if word in kernel.name), len(_WEIGHT))
     return weight, -kernel.count
-
-
-def _own_function(library: LoadedObject, plain: str) -> int | None:
-    """Address of a function under any of the names that builds of OpenBLAS give it."""
-    for prefix, suffix in _AFFIXES:
-        address = lookup(library.path, f"{prefix}{plain}{suffix}")
-        if address and library.contains(address):
-            return address
-    return None
-
-
-def _text(library: LoadedObject, plain: str) -> str:
-    address = _own_function(library, plain)
-    if address is None:
-        return ""
-    function = ctypes.CFUNCTYPE(ctypes.c_char_p)(address)
-    return (function() or b"").decode("ascii", "replace")
-
-
-def _core_name(library: LoadedObject) -> str:
-    """The processor it chose kernels for, in its own words: SkylakeX, Zen, Haswell …"""
-    return _text(library, "openblas_get_corename")

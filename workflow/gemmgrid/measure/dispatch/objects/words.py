@@ -1,4 +1,4 @@
-"""This process's memory map, and writing single words of it with their protection put back."""
+"""Reading and writing single words of this process, with their pages' protection put back."""
 
 from __future__ import annotations
 
@@ -6,52 +6,12 @@ import ctypes
 import errno
 import mmap
 import os
-from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
 
-from gemmgrid.measure.dispatch.objects.support import ProtectionError
+from gemmgrid.measure.dispatch.objects.refusals import ProtectionError
+from gemmgrid.measure.libraries.memory_map import EXECUTE, WRITE, MemoryMap
 
-READ, WRITE, EXECUTE = 1, 2, 4
 WORD = 8
-
-
-@dataclass(frozen=True)
-class Region:
-    """One line of /proc/self/maps."""
-
-    start: int
-    end: int
-    protection: int
-    path: str
-
-
-class MemoryMap:
-    """The regions of this process at one moment."""
-
-    def __init__(self) -> None:
-        self._lines = Path("/proc/self/maps").read_text().splitlines()
-        self._starts = [int(line[: line.index("-")], 16) for line in self._lines]
-        self._parsed: dict[int, Region] = {}
-
-    def at(self, address: int) -> Region | None:
-        position = bisect_right(self._starts, address) - 1
-        if position < 0:
-            return None
-        if position not in self._parsed:  # few of the hundreds of lines are ever asked for
-            self._parsed[position] = _region(self._lines[position])
-        region = self._parsed[position]
-        return region if address < region.end else None
-
-
-def _region(line: str) -> Region:
-    span, flags, _offset, _device, _inode, *path = line.split(maxsplit=5)
-    start, end = (int(part, 16) for part in span.split("-"))
-    protection = sum(
-        bit for bit, letter in ((READ, "r"), (WRITE, "w"), (EXECUTE, "x")) if letter in flags
-    )
-    return Region(start, end, protection, path[0] if path else "")
 
 
 def read_word(address: int) -> int:

@@ -1,8 +1,9 @@
-"""Where a run is made: the machine's facts, its identity and its context, gathered once a job."""
+"""The machine that a run is made on: its facts, identity and context, and its machine.json."""
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from gemmgrid.measure import machine
-from gemmgrid.measure.host import context, gpu
-from gemmgrid.measure.node import slurm
-from gemmgrid.measure.peaks import peaks
+from gemmgrid.measure.host import gpu, job
+from gemmgrid.measure.machine import context
+from gemmgrid.measure.peaks import gpu_peaks, peaks
 from gemmgrid.records.context import digest, known
 from gemmgrid.records.files import PASSING, create_atomically, write_atomically
+from gemmgrid.system import macos
 
 MACHINE_FILE = "machine.json"
 VOLATILE = ("recorded_at",)
@@ -26,24 +28,27 @@ class UnreadableError(Exception):
     """machine.json is there and cannot be understood, so it tells nothing about anybody."""
 
 
-class Whereabouts:
-    """The machine that this process runs on, as the record keeps it."""
+class ThisMachine:
+    """The machine that this process runs on, as the record keeps it.
 
-    def __init__(self, device: str) -> None:
+    facts     as `machine.facts` gives them
+    host      its identity: {"id": …, and the facts that were hashed}
+    gpu       of the GPU that is used: {"id", "name", "driver"}; None without one
+    context   "host" and "device" with their hashes
+    """
+
+    def __init__(self, device: str, variables: Mapping[str, str] = os.environ) -> None:
+        """variables   of the measured processes: they choose the GPU"""
         self.facts = machine.facts()
-        self.gpu_index = _visible_gpu(device)
-        identity = machine.identity(self.facts, self.gpu_index)
+        gpus, index = self.facts.get("gpus") or [], _visible_gpu(device, variables)
+        self._used = gpus[index] if index is not None and index < len(gpus) else None
+        identity = machine.identity(self.facts)
         self.host = {"id": identity["host_id"], **identity["host"]}
         self.gpu = None
-        gpus = self.facts.get("gpus") or []
-        if device != "cpu" and self.gpu_index < len(gpus):
-            used = gpus[self.gpu_index]
-            self.gpu = {
-                "id": identity["gpu_id"],
-                "name": used.get("name"),
-                "driver": used.get("driver"),
-            }
-        host, own = context.host_context(), context.device_context(device)
+        if self._used and index is not None:
+            kept = {key: self._used.get(key) for key in ("name", "driver")}
+            self.gpu = {"id": identity["gpu_ids"][index], **kept}
+        host, own = context.host_context(), context.device_context(device, variables)
         self.context: dict[str, Any] = {
             "host": host,
             "device": own,
@@ -53,18 +58,20 @@ class Whereabouts:
 
     @property
     def gpu_memory_bytes(self) -> int | None:
-        """Memory of the GPU that is used, where it has its own and the size is known."""
-        gpus = self.facts.get("gpus") or []
-        if self.gpu is None or self.gpu_index >= len(gpus):
-            return None
-        found: int | None = gpus[self.gpu_index].get("memory_bytes")
-        return found
+        """Memory of the GPU that is used, where the size is known: not of a MIG instance, which
+        has a part of it."""
+        used = self._used or {}
+        return None if used.get("mig") else used.get("memory_bytes")
 
     @property
     def cache_bytes(self) -> int | None:
-        """Size of the largest cache, in bytes."""
+        """Size of all caches past the first level together: the GPU's where one is used."""
+        if self._used:
+            row = gpu_peaks.lookup(self._used.get("name"))
+            return round(row.cache_mb * 2**20) if row and row.cache_mb else None
         caches = (self.facts.get("cpu") or {}).get("caches") or []
-        return max((cache["size_bytes"] or 0 for cache in caches), default=0) or None
+        sizes = [(one["size_bytes"] or 0) * one["count"] for one in caches if one["level"] > 1]
+        return sum(sizes) or None
 
     def stranger_to(self, folder: Path) -> str | None:
         """Why runs made here do not belong to the machine that `folder` is for; None if they do.
@@ -100,17 +107,15 @@ class Whereabouts:
     def _stranger(self, earlier: Mapping[str, Any], path: Path) -> str | None:
         with _understanding(path):
             there = machine.identity(earlier)
-        gpu_id = self.gpu["id"] if self.gpu else None
-        if there["host_id"] == self.host["id"] and not (
-            gpu_id and there["gpu_id"] and gpu_id != there["gpu_id"]
-        ):
+        same = not self.gpu or not there["gpu_ids"] or self.gpu["id"] in there["gpu_ids"]
+        if there["host_id"] == self.host["id"] and same:
             return None
         return f"this is other hardware than {path} describes"
 
     def _up_to_date(self, earlier: Mapping[str, Any], path: Path) -> dict[str, Any]:
         """What machine.json is to hold. Nodes that are equal would write over each other for ever,
         because they differ in what identity leaves out: there only gaps are filled."""
-        if slurm.job_id() is None:
+        if job.job_id() is None:
             return self.facts
         with _understanding(path):
             return completed(earlier, self.facts)
@@ -134,7 +139,7 @@ def completed(earlier: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str,
 
 def _all_gpus(earlier: list[dict[str, Any]], here: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The GPUs of the node that was given more of the same kind, with what each could tell."""
-    kinds = {machine.identity({"gpus": [one]})["gpu_id"] for one in (*earlier, *here)}
+    kinds = {*machine.identity({"gpus": [*earlier, *here]})["gpu_ids"]}
     if len(kinds) > 1:
         return earlier
     found = [_filled(old, new) for old, new in zip(earlier, here, strict=False)]
@@ -203,10 +208,9 @@ def _read(path: Path) -> dict[str, Any] | None:
     raise UnreadableError(f"{path} cannot be read: it holds {type(document).__name__}, no facts")
 
 
-def _visible_gpu(device: str) -> int:
-    """Which of the machine's GPUs a process uses; the first where only one can be used or told."""
+def _visible_gpu(device: str, variables: Mapping[str, str]) -> int | None:
+    """Which of the machine's GPUs a process uses; on a Mac the only one."""
     if device == "cpu":
-        return 0
-    nvml, _ = gpu.connect()
-    index = gpu.visible_index(nvml) if nvml else None
-    return index or 0
+        return None
+    card, _ = gpu.used(device, variables)
+    return card.index if card else 0 if macos.is_darwin() else None

@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from gemmgrid.measure import machine
-from gemmgrid.measure.host import identity
-from gemmgrid.measure.host.identity import UnreadableError, Whereabouts
+from gemmgrid.measure.host import gpu
+from gemmgrid.measure.machine import this_machine
+from gemmgrid.measure.machine.this_machine import ThisMachine, UnreadableError
 from gemmgrid.measure.peaks import peaks
+from gemmgrid.measure.supervise.environment import measured_environment
 from tests.measure import machine_trees as trees
+from tests.measure.host.test_gpu import UUIDS, h200
 
 H200 = {"name": "NVIDIA H200", "memory_bytes": 150 << 30, "driver": "580.1"}
 A100 = {"name": "NVIDIA A100", "memory_bytes": 80 << 30, "driver": "580.1"}
@@ -23,13 +26,15 @@ A100 = {"name": "NVIDIA A100", "memory_bytes": 80 << 30, "driver": "580.1"}
 @pytest.fixture(autouse=True)
 def at_home_and_in_haste(monkeypatch):
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    monkeypatch.setattr(identity, "PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(this_machine, "PAUSES_S", (0.0, 0.0))
 
 
 @pytest.fixture
 def at(tmp_path, monkeypatch):
-    """Whereabouts of a process on recorded hardware."""
-    monkeypatch.setattr(identity, "_visible_gpu", lambda device: 0)
+    """ThisMachine of a process on recorded hardware."""
+    monkeypatch.setattr(
+        this_machine, "_visible_gpu", lambda device, _: None if device == "cpu" else 0
+    )
     intel = machine.facts(trees.sapphire_rapids(tmp_path / "intel"), "x86_64")
     amd = machine.facts(trees.rome(tmp_path / "amd"), "x86_64")
 
@@ -38,9 +43,49 @@ def at(tmp_path, monkeypatch):
         facts["gpus"] = gpus or []
         facts["peaks"] = peaks.table(facts)
         monkeypatch.setattr(machine, "facts", lambda: facts)
-        return Whereabouts(device)
+        return ThisMachine(device)
 
     return look
+
+
+@pytest.mark.parametrize(
+    ("variables", "name"),
+    [
+        ({"CUDA_VISIBLE_DEVICES": "0"}, "NVIDIA A100"),
+        ({"CUDA_VISIBLE_DEVICES": "1"}, "NVIDIA H200"),
+        ({"CUDA_VISIBLE_DEVICES": UUIDS[1]}, "NVIDIA H200"),
+        ({"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, None),
+        ({"CUDA_VISIBLE_DEVICES": ""}, None),
+    ],
+)
+def test_the_gpu_is_the_one_that_the_measured_process_sees(monkeypatch, variables, name):
+    """As the registry's variables and the user's shell say, whatever the supervisor itself has."""
+    double = h200(nvmlDeviceGetName=lambda handle: ("NVIDIA A100", "NVIDIA H200")[handle])
+    monkeypatch.setattr(gpu, "connect", lambda: (double, ""))
+    env = measured_environment(1, "cuda", variables, {"CUDA_VISIBLE_DEVICES": "0"}).env
+    here = ThisMachine("cuda", env)
+    assert (here.gpu or {}).get("name") == name
+    assert (here.context["device"]["driver"] is None) == (name is None)
+    assert here.gpu_memory_bytes == (150754820096 if name else None)
+    assert (here.cache_bytes == 60 << 20) == (name == "NVIDIA H200")
+
+
+def test_a_part_of_a_gpu_has_not_all_of_its_memory(at):
+    assert at(device="cuda", gpus=[H200 | {"mig": ["1g.18gb"]}]).gpu_memory_bytes is None
+    assert at(device="cuda", gpus=[H200]).gpu_memory_bytes == 150 << 30
+
+
+def test_all_caches_count(at):
+    """Eight dies with 16 MiB each, and their cores' own: what `.cold` operands must outgrow."""
+    cpu = {
+        "caches": [
+            {"level": 1, "type": "data", "size_bytes": 32 << 10, "shared_by": 2, "count": 64},
+            {"level": 2, "type": "unified", "size_bytes": 1 << 20, "shared_by": 2, "count": 64},
+            {"level": 3, "type": "unified", "size_bytes": 16 << 20, "shared_by": 16, "count": 8},
+        ]
+    }
+    assert at(cpu=cpu).cache_bytes == (64 + 8 * 16) << 20
+    assert at(cpu={"caches": None}).cache_bytes is None
 
 
 def test_without_a_file_everybody_belongs(at, tmp_path):
@@ -134,7 +179,7 @@ def test_what_cannot_be_read_at_first_is_read_again(at, tmp_path, monkeypatch, a
         assert "other hardware" in ask(tmp_path)
         assert left == []
         monkeypatch.undo()
-        monkeypatch.setattr(identity, "PAUSES_S", (0.0, 0.0))
+        monkeypatch.setattr(this_machine, "PAUSES_S", (0.0, 0.0))
     assert path.read_bytes() == content
 
 
