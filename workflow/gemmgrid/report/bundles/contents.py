@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from gemmgrid.records import history
@@ -98,6 +99,11 @@ def parse(content: bytes) -> Any:
         return history.loads(content.decode())
     except (ValueError, RecursionError) as error:
         raise UnfitError(f"is not JSON: {clean(str(error), 200)}") from None
+
+
+def entries_in(histories: Iterable[Path]) -> list[Entry]:
+    """What histories of this computer hold, as every command reads them."""
+    return [entry(run) for path in histories for run in history.read(path).runs]
 
 
 def machine_host(entries: Iterable[Entry]) -> str | None:

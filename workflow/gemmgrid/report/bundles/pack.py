@@ -81,20 +81,18 @@ class _Packing:
     def __init__(self, results: Path, machine: str, redactor: Redactor | None) -> None:
         self._results, self._machine, self._redactor = results, machine, redactor
         self._files = [file for file in scan(results).cells if file.machine == machine]
-        self._host: str | None = None
+        self._host = contents.machine_host(contents.entries_in(file.path for file in self._files))
         self.packed = Packed({"files": []})
 
     def write(self, bundle: zipfile.ZipFile) -> None:
-        # A folder's host is known only once all of its runs are.
-        whole = [found for file in self._files for _, found in self._runs(file)]
-        self._host = contents.machine_host(whole)
-        self.packed.left_out.clear()
+        newest = ""
         statuses: dict[str, str] = {}
         for file in self._files:
             kept: list[bytes] = []
             latest: Entry | None = None
             for line, found in self._runs(file):
                 kept.append(line + b"\n")
+                newest = max(newest, found.moment)
                 if found.own and (latest is None or found.moment >= latest.moment):
                     latest = found
             if kept:
@@ -115,7 +113,7 @@ class _Packing:
             "gemmgrid": __version__,
             "run_schema": SCHEMA_VERSION,
             "machine": self._machine,
-            "newest_run": max(found.moment for found in whole),
+            "newest_run": newest,
             **_completeness(self._results, self._machine, statuses),
             "left_out_lines": len(self.packed.left_out),
             "redacted": self._redactor is not None,
@@ -146,7 +144,7 @@ class _Packing:
             except UnfitError as error:
                 self._leave_out(file.path, number, str(error))
                 continue
-            if found.own and found.host and self._host not in (None, found.host):
+            if found.own and found.host and found.host != self._host:
                 told = f"it was made on host {found.host}, and most here on {self._host}"
                 self._leave_out(file.path, number, told)
                 continue

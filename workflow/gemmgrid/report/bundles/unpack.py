@@ -120,11 +120,7 @@ def _insist_on_same_machine(
     folder: Path, opened: Archive, entries: list[Entry], described: bytes | None, chosen: bool
 ) -> None:
     """BundleError where the folder here is another computer's, or may be and nobody chose it."""
-    here = [
-        contents.entry(run)
-        for path in sorted(folder.glob("*/*.jsonl"))
-        for run in history.read(path).runs
-    ]
+    here = contents.entries_in(folder.glob("*/*.jsonl"))
     there_host, here_host = contents.machine_host(entries), contents.machine_host(here)
     other = f"{folder.name}-2"
     if here_host and there_host and here_host != there_host:
