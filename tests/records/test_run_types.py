@@ -81,6 +81,21 @@ def differences(shape: Any, node: dict[str, Any], where: str) -> list[str]:
     return found
 
 
+def unnamed(value: Any, shape: Any, where: str = "run") -> list[str]:
+    """Keys in a real run that no type names."""
+    found = []
+    for one in options(shape):
+        if is_typeddict(one) and isinstance(value, dict):
+            keys = keys_of(one)
+            found += [f"{where}.{key}" for key in value.keys() - keys.keys()]
+            for key in value.keys() & keys.keys():
+                found += unnamed(value[key], keys[key], f"{where}.{key}")
+        elif get_origin(one) is list and isinstance(value, list):
+            for part in value:
+                found += unnamed(part, get_args(one)[0], f"{where}[]")
+    return found
+
+
 def test_types_and_schema_say_the_same() -> None:
     assert sorted(differences(Run, SCHEMA, "run")) == []
 

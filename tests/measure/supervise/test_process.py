@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gemmgrid.measure.supervise import process
@@ -89,3 +91,17 @@ def test_an_interruption_ends_it(tmp_path):
 def test_a_missing_program_is_an_oserror(tmp_path):
     with pytest.raises(OSError, match="nowhere"):
         process.run(["/nowhere/python"], os.environ, tmp_path, 1.0, None, lambda: None)
+
+
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+def test_memory_is_read_without_another_process(monkeypatch, system):
+    """On macOS psutil asks the kernel; it does so here too."""
+    own = psutil.Process()
+    before = len(own.children())
+    monkeypatch.setattr(sys, "platform", system)
+    found = process.resident_bytes(os.getpid())
+    assert found == pytest.approx(own.memory_info().rss, rel=0.05)
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    assert process.resident_bytes(gone.pid) is None
+    assert len(own.children()) == before

@@ -205,6 +205,7 @@ class Counters(TypedDict):
 
 
 class GpuConditions(TypedDict, total=False):
+    at: Moment
     sm_mhz: float | None
     mem_mhz: float | None
     power_w: float | None
@@ -271,6 +272,8 @@ class Operands(TypedDict, total=False):
     A: Operand | None
     B: Operand | None
     C: Operand | None
+    sets: int  # of equal operands that the calls rotate over
+    first_touch: str  # who wrote to them first
     unknown: Unknown
 
 

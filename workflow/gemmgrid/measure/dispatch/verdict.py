@@ -20,6 +20,8 @@ from gemmgrid.measure.dispatch.trace.routine_calls import TracedCall
 from gemmgrid.measure.dispatch.watch import ENOUGH_SAMPLES, Watched
 
 LISTED = 8
+_ROUTINE = ("symbol", "routine", "library", "caller", "args", "count", "reason", "source")
+_KERNEL = ("core", "count", "share", "samples", "library", "reason", "source")
 
 
 def routines(seen: Watched, expected: documented.Expected | None) -> list[dict[str, Any]]:
@@ -220,10 +222,8 @@ def _cut_short(seen: Watched) -> str | None:
 
 
 def _entry(evidence: str, **values: Any) -> dict[str, Any]:
-    names = ("symbol", "routine", "library", "caller", "args", "count", "reason", "source")
-    return {"evidence": evidence, **{name: values.get(name) for name in names}}
+    return {"evidence": evidence, **dict.fromkeys(_ROUTINE), **values}
 
 
 def _kernel(evidence: str, name: str | None, **values: Any) -> dict[str, Any]:
-    names = ("core", "count", "share", "samples", "library", "reason", "source")
-    return {"evidence": evidence, "name": name, **{key: values.get(key) for key in names}}
+    return {"evidence": evidence, "name": name, **dict.fromkeys(_KERNEL), **values}

@@ -45,38 +45,21 @@ def main(arguments: list[str]) -> int:
     try:
         _check_prefix(job)
         stage("import")
-        with _Blamed(document):
-            from gemmgrid.measure.invocation.steps import measure
+        from gemmgrid.measure.invocation.steps import measure
 
-            measure(job, document, stage, _expires(job))
+        measure(job, document, stage, _expires(job))
         stage("done")
     except Ended as end:
         document["status"], document["reason"] = end.status, end.reason
     except Exception as error:
         traceback.print_exc()
         document["status"], document["reason"] = _classify(error, document["stage"])
-        code = 1
+        code = int(document["status"] != "env-failed")
     result_path.write_text(json.dumps(document, allow_nan=False))
     sys.stdout.flush()
     sys.stderr.flush()
     # Not sys.exit: some backends crash or hang in their destructors, after all is said.
     os._exit(code)
-
-
-class _Blamed:
-    """Turns a failed import, or an option that the adapter refuses, into `env-failed`."""
-
-    def __init__(self, document: dict[str, Any]) -> None:
-        self.document = document
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        blamed = isinstance(error, ImportError | OSError | ValueError)
-        if blamed and self.document["stage"] == "import":
-            traceback.print_exception(error)
-            raise Ended("env-failed", f"{type(error).__name__}: {error}") from error
 
 
 def _check_prefix(job: dict[str, Any]) -> None:
@@ -97,6 +80,10 @@ def _expires(job: dict[str, Any]) -> Any:
 
 
 def _classify(error: Exception, stage: str) -> tuple[str, str]:
+    """Status and reason. The environment is blamed where the library cannot be imported, or its
+    adapter refuses an option or a device."""
+    if stage == "import" and isinstance(error, ImportError | OSError | ValueError):
+        return "env-failed", f"{type(error).__name__}: {error}"
     text = f"{type(error).__name__}: {error}".strip().splitlines()
     reason = f"{text[0][:300]} (while: {stage})"
     lowered = str(error).lower()

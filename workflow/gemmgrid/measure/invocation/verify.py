@@ -154,11 +154,12 @@ class _Check:
         for start in range(0, stack, step):
             part = slice(start, start + step)
             product = self.product.part(part)
-            difference = matmul_blocked(self.result[part], vectors) - product.times(vectors)
+            seen = matmul_blocked(self.result[part], vectors)
+            difference = seen - product.times(vectors)
             columns = norms(self.column_norms[part, np.newaxis], 2)
-            # The rows of the result stand for the exact ones: one that is wrong by E allows itself
-            # a small part of E.
-            values = norms(self.result[part], 2)
+            # Norms of the result's rows, as its products with ±1 show them, stand for those of the
+            # exact ones: a row that is wrong by E allows itself a small part of E.
+            values = norms(seen, 2) / np.sqrt(vectors.shape[1])
             sizes = np.hypot(abs(product.alpha) * self.row_norms[part] * columns, values)
             if product.C0 is not None:
                 sizes = np.hypot(sizes, abs(product.beta) * norms(product.C0, 2))

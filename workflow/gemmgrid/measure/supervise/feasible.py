@@ -15,7 +15,7 @@ DEVICE_SETS = 2
 """The same on a GPU: the operands, and a second set for the last check."""
 INTERPRETER_BYTES = 200 << 20
 """Memory of Python, NumPy and a library before any operand."""
-UNKNOWN_CACHE_BYTES = 64 << 20
+UNKNOWN_CACHE_BYTES = 128 << 20
 """Taken for a cache whose size is not known."""
 OUTGROWN = 2
 """Times the caches that the operands of a `.cold` cell fill: what is evicted is not always what was

@@ -67,13 +67,11 @@ class Program:
     """{"from", "to", "bytes"} of every conversion of an argument to a wider type."""
 
 
-def read_programs(folder: Path, since: set[str] | None = None) -> Program | None:
-    """The newest module in `folder` that multiplies, leaving out the files named in `since`."""
+def read_programs(folder: Path) -> Program | None:
+    """The newest module in `folder` that multiplies."""
     files = sorted(folder.glob(_PATTERN), key=lambda file: (file.stat().st_mtime_ns, file.name))
     for file in reversed(files):
-        if since and file.name in since:
-            continue
-        program = parse_program(file.read_text(errors="replace"))
+        program = parse_program(file.read_text(encoding="utf-8", errors="replace"))
         if program.products:
             return program
     return None
@@ -90,24 +88,21 @@ def parse_program(text: str) -> Program:
     types = {one.name: one for one in instructions}
     program = Program()
     for one in instructions:
+        operands = _operand_types(one, types)
         target = _TARGET.search(one.text)
-        if one.operation == "dot":
-            carrier = carriers.get(one.computation)
-            program.products.append(_product("dot", carrier, one, types))
-        elif one.operation == "custom-call" and target and _PRODUCT_TARGET.search(target[1]):
-            program.products.append(_product("custom-call", target[1], one, types))
-        elif one.operation == "convert":
-            source = _operand_types(one, types)
-            if source and _BYTES.get(one.type, 0) > _BYTES.get(source[0], 0) > 0:
-                size = prod(one.shape) * _BYTES[one.type]
-                program.conversions.append({"from": source[0], "to": one.type, "bytes": size})
+        called = target is not None and _PRODUCT_TARGET.search(target[1]) is not None
+        if one.operation == "dot" or (one.operation == "custom-call" and called):
+            carrier = target[1] if target and called else carriers.get(one.computation)
+            product = Product(one.operation, carrier, one.type, one.shape, tuple(operands))
+            program.products.append(product)
+        elif one.operation == "convert" and _widens(operands, one.type):
+            size = prod(one.shape) * _BYTES[one.type]
+            program.conversions.append({"from": operands[0], "to": one.type, "bytes": size})
     return program
 
 
-def _product(
-    operation: str, carrier: str | None, one: Instruction, types: Mapping[str, Instruction]
-) -> Product:
-    return Product(operation, carrier, one.type, one.shape, tuple(_operand_types(one, types)))
+def _widens(operands: list[str], result: str) -> bool:
+    return bool(operands) and _BYTES.get(result, 0) > _BYTES.get(operands[0], 0) > 0
 
 
 def _operand_types(one: Instruction, types: Mapping[str, Instruction]) -> list[str]:

@@ -31,31 +31,17 @@ DT_STRSZ, DT_PLTREL, DT_JMPREL, DT_RELACOUNT = 10, 20, 23, 0x6FFFFFF9
 ADDRESS_RELOCATIONS = {"x86_64": (7, 6, 1), "aarch64": (1026, 1025, 257)}
 
 RELA = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
-SYMBOL = np.dtype(
-    [
-        ("name", "<u4"),
-        ("info", "u1"),
-        ("other", "u1"),
-        ("section", "<u2"),
-        ("value", "<u8"),
-        ("size", "<u8"),
-    ]
-)
-
+SYMBOL = np.dtype("<u4, u1, u1, <u2, <u8, <u8")
+SYMBOL.names = ("name", "info", "other", "section", "value", "size")
 
 _PROGRAM = os.path.realpath("/proc/self/exe")
 
 
 class _ProgramHeader(ctypes.Structure):
     _fields_ = (
-        ("type", ctypes.c_uint32),
-        ("flags", ctypes.c_uint32),
-        ("offset", ctypes.c_uint64),
-        ("vaddr", ctypes.c_uint64),
-        ("paddr", ctypes.c_uint64),
-        ("filesz", ctypes.c_uint64),
-        ("memsz", ctypes.c_uint64),
-        ("align", ctypes.c_uint64),
+        *((name, ctypes.c_uint32) for name in ("type", "flags")),
+        *((name, ctypes.c_uint64) for name in ("offset", "vaddr", "paddr")),
+        *((name, ctypes.c_uint64) for name in ("filesz", "memsz", "align")),
     )
 
 

@@ -22,20 +22,9 @@ from gemmgrid.measure.libraries.linker import opened
 
 SHT_SYMTAB, SHT_DYNSYM = 2, 11
 STT_FUNC, STT_GNU_IFUNC = 2, 10
-SECTION = np.dtype(
-    [
-        ("name", "<u4"),
-        ("type", "<u4"),
-        ("flags", "<u8"),
-        ("address", "<u8"),
-        ("offset", "<u8"),
-        ("size", "<u8"),
-        ("link", "<u4"),
-        ("info", "<u4"),
-        ("align", "<u8"),
-        ("entry", "<u8"),
-    ]
-)
+SECTION = np.dtype("<u4, <u4, <u8, <u8, <u8, <u8, <u4, <u4, <u8, <u8")
+SECTION.names = ("name", "type", "flags", "address", "offset", "size", "link", "info",
+                 "align", "entry")  # fmt: skip
 
 
 class SymbolTable:
@@ -87,16 +76,10 @@ class SymbolTable:
         indexes = chosen[order]
         return indexes, self._symbols["value"][indexes]
 
-    def functions_at(self, addresses: list[int]) -> list[str | None]:
-        """The functions that start exactly at these addresses."""
-        _, values = self._functions
-        asked = np.array(addresses, np.uint64)
-        positions = np.searchsorted(values, asked, side="right") - 1
-        hits = (positions >= 0) & (values[positions] == asked) if len(values) else asked < 0
-        return [
-            self._function_name(position) if hit else None
-            for position, hit in zip(positions.tolist(), hits.tolist(), strict=True)
-        ]
+    def function_at(self, address: int) -> str | None:
+        """The function that starts exactly at this address."""
+        position, start, _ = self._before(address)
+        return self._function_name(position) if start == address else None
 
     def function_around(self, address: int) -> str | None:
         """The function whose code this address lies in, or None.
@@ -105,15 +88,18 @@ class SymbolTable:
         size is known the address must lie within it, else a stripped library would give the name
         of whatever exported function comes before.
         """
+        position, start, size = self._before(address)
+        if start is None or (size and address >= start + size):
+            return None
+        return self._function_name(position)
+
+    def _before(self, address: int) -> tuple[int, int | None, int]:
+        """Position, start and size of the last function that starts at this address or before."""
         indexes, values = self._functions
         position = int(np.searchsorted(values, np.uint64(address), side="right")) - 1
         if position < 0:
-            return None
-        start = int(values[position])
-        size = int(self._symbols["size"][indexes[position]])
-        if size and address >= start + size:
-            return None
-        return self._function_name(position)
+            return position, None, 0
+        return position, int(values[position]), int(self._symbols["size"][indexes[position]])
 
     def find(self, name: str) -> tuple[int, int] | None:
         """(address, size) of a symbol of any kind, or None."""

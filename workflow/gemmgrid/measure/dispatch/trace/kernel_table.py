@@ -132,21 +132,16 @@ def _table_functions(
     """Each word of the table that holds a function of the library: its target and name."""
     memory: Any = (ctypes.c_uint64 * (size // 8)).from_address(start)
     words = np.frombuffer(memory, np.uint64)
-    targets = {
-        start + 8 * position: value
-        for position, value in enumerate(words.tolist())
-        if library.contains(value, executable=True)
-    }
-    names = symbols.functions_at([target - library.base for target in targets.values()])
-    found = {
-        address: (target, name)
-        for (address, target), name in zip(targets.items(), names, strict=True)
-        if name is not None
-    }
+    found, targets = {}, 0
+    for position, target in enumerate(words.tolist()):
+        if library.contains(target, executable=True):
+            targets += 1
+            name = symbols.function_at(target - library.base)
+            if name is not None:
+                found[start + 8 * position] = target, name
     if not found:
         raise NoSymbolsError(
-            f"{library.name} is stripped: none of the {len(targets)} kernels in its table has a "
-            f"name"
+            f"{library.name} is stripped: none of the {targets} kernels in its table has a name"
         )
     return found
 

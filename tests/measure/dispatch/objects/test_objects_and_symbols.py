@@ -68,8 +68,8 @@ def test_a_lazily_bound_word_is_bound_by_its_first_call() -> None:
     target = read_word(gemm.address)
     library = next(o for o in elf.loaded_objects() if o.contains(target))
     assert "openblas" in library.name
-    names = symbol_table(library.path).functions_at([target - library.base])
-    assert names == [gemm.symbol]
+    name = symbol_table(library.path).function_at(target - library.base)
+    assert name == gemm.symbol
 
 
 def test_functions_are_named_at_and_around_their_address() -> None:
@@ -83,7 +83,7 @@ def test_functions_are_named_at_and_around_their_address() -> None:
         assert found
         assert found.path == library.path
         assert function == "scipy_cblas_sgemm64_"
-    assert table.functions_at([address - library.base + 1]) == [None]
+    assert table.function_at(address - library.base + 1) is None
     assert names.function(0x10) == (None, None)
 
 
@@ -97,7 +97,7 @@ def test_a_file_without_sections_has_no_symbols(tmp_path: Path) -> None:
     assert table.stripped
     assert table.find("gotoblas") is None
     assert table.function_around(0x10000) is None
-    assert table.functions_at([0x10000]) == [None]
+    assert table.function_at(0x10000) is None
 
 
 @pytest.mark.parametrize("content", [b"#!/bin/sh\n", b"\x7fELF\x02" + bytes(90), b"\x7fELF"])
