@@ -124,7 +124,7 @@ def test_it_stays_apart_where_it_is_taken_in(tmp_path: Path) -> None:
     ]
     found = collect(tmp_path / "here")
     assert [row["n"] for row in found.cells] == [64]
-    assert [(one.name, one.cells[0]["n"]) for one in found.apart] == [("lab-two~7f3a2c", 128)]
+    assert [(one.name, one.cells[0]["n"]) for one in found.foreign] == [("lab-two~7f3a2c", 128)]
 
 
 def test_a_stranger_does_not_make_two_machines_one(tmp_path: Path) -> None:

@@ -17,9 +17,8 @@ from typing import Any
 import pandas as pd
 
 from gemmgrid.records.files import write_atomically
-from gemmgrid.report.draw.forest import told
 from gemmgrid.report.judge import compare
-from gemmgrid.report.judge.compare import BACKENDS, Pair
+from gemmgrid.report.judge.compare import BACKENDS, Pair, told
 from gemmgrid.report.read.collect import Collection
 from gemmgrid.report.read.scan import TABLES
 
@@ -39,7 +38,7 @@ CELLS: dict[str, str] = {
     "gflops": "Float64",
     "gflops_low": "Float64",
     "gflops_high": "Float64",
-    "median_s": "Float64",
+    "time_s": "Float64",
     "invocations": "Int64",
     "samples": "Int64",
     "rel_error": "Float64",
@@ -51,7 +50,8 @@ CELLS: dict[str, str] = {
     "expression": "string",
     "flags": "string",
     "measured_at": "string",
-    "failed_at": "string",
+    "last_good_gflops": "Float64",
+    "last_good_at": "string",
     "interval_kind": "string",
     "spread_low": "Float64",
     "spread_high": "Float64",
@@ -71,8 +71,10 @@ CELLS: dict[str, str] = {
 }
 """Columns of the cells' table and their types; rates in GFLOP/s (decimal), times in seconds.
 
-apart_from: the machine in whose folder the runs are and which did not make them; then `machine` is
-a name of their own, and `difference` says why."""
+time_s: seconds per call, the geometric mean over rounds, or over processes of one round; gflops and
+its interval are from it; last_good_gflops, last_good_at: of the last good run, where the latest one
+failed, which has no rate; apart_from: the machine in whose folder the runs are and which did not
+make them; then `machine` is a name of their own, and `difference` says why."""
 
 RUNS: dict[str, str] = {
     **CELLS,
@@ -109,11 +111,13 @@ COMPARISONS: dict[str, str] = {
     "ratio_high": "Float64",
     "verdict": "string",
     "p_adjusted": "Float64",
-    "processes_needed": "Int64",
+    "rounds_needed": "Int64",
     "first_gflops": "Float64",
     "second_gflops": "Float64",
     "first_processes": "Int64",
     "second_processes": "Int64",
+    "first_rounds": "Int64",
+    "second_rounds": "Int64",
     "first_measured_at": "string",
     "second_measured_at": "string",
     "changes": "string",
@@ -165,7 +169,7 @@ def comparison_rows(pairs: Iterable[Pair]) -> Iterator[dict[str, Any]]:
     """A row for each cell of each pair."""
     for pair in pairs:
         for one in pair.comparisons:
-            first, second, limits = one.first, one.second, one.ratio
+            first, second, limits = one.first, one.second, one.interval
             yield {
                 **{name: first[name] for name in COMPARISONS},
                 "kind": pair.kind,
@@ -173,16 +177,18 @@ def comparison_rows(pairs: Iterable[Pair]) -> Iterator[dict[str, Any]]:
                 "second": pair.second,
                 "second_machine": second["machine"],
                 "second_backend": second["backend"],
-                "ratio": limits.value if limits else one.plain,
+                "ratio": one.ratio,
                 "ratio_low": limits.low if limits and isfinite(limits.high) else None,
                 "ratio_high": limits.high if limits and isfinite(limits.high) else None,
                 "verdict": one.verdict,
-                "p_adjusted": one.share if one.verdict != "insufficient" else None,
-                "processes_needed": one.needed,
+                "p_adjusted": one.share if one.tested else None,
+                "rounds_needed": one.needed,
                 "first_gflops": first["gflops"],
                 "second_gflops": second["gflops"],
-                "first_processes": one.processes[0],
-                "second_processes": one.processes[1],
+                "first_processes": first["invocations"],
+                "second_processes": second["invocations"],
+                "first_rounds": first.rounds,
+                "second_rounds": second.rounds,
                 "first_measured_at": first["measured_at"],
                 "second_measured_at": second["measured_at"],
                 "changes": "; ".join(told(one.changes)) if pair.kind != BACKENDS else None,

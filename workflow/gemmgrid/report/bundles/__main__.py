@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
-from gemmgrid.records.files import open_regular
 from gemmgrid.records.names import name_problem
 from gemmgrid.records.text import count
 from gemmgrid.report.bundles import pack, unpack
 from gemmgrid.report.bundles.layout import MACHINE_FILE, BundleError
 from gemmgrid.report.bundles.redact import Redactor
+from gemmgrid.report.read import plan_file
 from gemmgrid.report.read.fields import clean
-from gemmgrid.report.read.plan_file import PLAN_FILE
 
 MOST_SHOWN = 10
 
@@ -74,13 +72,9 @@ def _unpack(given: argparse.Namespace) -> list[str]:
 
 def _machine(results: Path) -> str:
     """The machine of the present plan, or the only one that there is."""
-    try:
-        with open_regular(results / PLAN_FILE) as file:
-            machine = json.loads(file.readline())["machine"]
-            if name_problem(machine) is None:  # it has a "+" in a study for several machines
-                return str(machine)
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
+    plan = plan_file.read(results)
+    if plan and name_problem(plan.machine) is None:  # it has a "+" in a study for several machines
+        return str(plan.machine)
     machines = sorted(path.parent.name for path in results.glob(f"*/{MACHINE_FILE}"))
     if len(machines) != 1:
         raise BundleError(

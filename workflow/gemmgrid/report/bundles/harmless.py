@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
-
-import yaml
 
 WORDS: dict[str, frozenset[str]] = {
     kind: frozenset(words.split())
-    for kind, words in yaml.safe_load(
-        Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+    for kind, words in tomllib.loads(
+        Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     ).items()
 }
 """facts: keys; variables: names; values: theirs; words and units: of texts; identifying: what a

@@ -79,7 +79,7 @@ class Evidence:
 
 
 def read(fields: Fields) -> Evidence:
-    """The evidence in a run; what is not understood is noted in `fields.problems`."""
+    """The evidence in a run."""
     if not fields.mapping("evidence"):
         return Evidence()
     routines = list(_findings(fields, "evidence.routines", ("symbol", "routine")))
