@@ -118,6 +118,18 @@ def test_what_is_no_file_is_neither_waited_for_nor_packed(tmp_path: Path, kind: 
         assert [problem.file for problem in packed.left_out] == [odd.as_posix()]
 
 
+@pytest.mark.parametrize("name", [f"{MACHINE}/machine.json", ".plan/plan.jsonl"])
+def test_a_pipe_in_the_place_of_a_description_stops_nobody(tmp_path: Path, name: str) -> None:
+    there = tmp_path / "there"
+    write(there, whole())
+    (there / name).parent.mkdir(exist_ok=True)
+    (there / name).unlink(missing_ok=True)
+    os.mkfifo(there / name)
+    assert len(collect(there).cells) == 1
+    assert [problem.file for problem in collect(there).problems] == [(there / name).as_posix()]
+    assert pack.pack(there, MACHINE, tmp_path / "b.zip", NOBODY).runs == 1
+
+
 @pytest.mark.parametrize("kind", ["pipe", "link"])
 def test_unpacking_writes_nothing_where_one_place_is_taken(tmp_path: Path, kind: str) -> None:
     write(tmp_path / "there", *(whole(n) for n in (64, 96, 128)))

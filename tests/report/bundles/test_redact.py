@@ -58,6 +58,7 @@ def spoiled() -> dict[str, Any]:
         "numpy": "2.4.6 cp311-cp311-manylinux_2_27_x86_64",
         "own @ https://acme.com": "1",
         "own": "1 @ https://hunter2@acme.com",
+        UUID: "1",
     }
     backend["options"] = {"index": "https://acme.com", "jdoe": "physics"}
     run["context"]["host"] = {"kernel": "Linux 6.1-jdoe", "hostname": "node17", "os": "Debian 12"}
@@ -68,6 +69,7 @@ def spoiled() -> dict[str, Any]:
         "reason": "smith: the process ended while sampling",
     }
     run["settings"]["note"] = "ask smith"
+    run["tool"] |= {"commit": "of smith", "version": "smith"}
     first = run["invocations"][0]
     first["flags"] = ["noisy", "acme"]
     first["stdout_tail"] = "welcome to acme, jdoe"

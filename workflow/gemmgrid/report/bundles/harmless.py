@@ -12,8 +12,8 @@ WORDS: dict[str, frozenset[str]] = {
         Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     ).items()
 }
-"""facts: keys; variables: names; values: theirs; words and units: of texts; identifying: what a
-name comes after."""
+"""hashes, versions and facts: keys; variables: names; values: theirs; words and units: of texts;
+identifying: what a name comes after."""
 SLURM = {
     "node": "NODE",
     "job_id": "JOB",
@@ -30,6 +30,9 @@ NOT_A_FACT = re.compile(
     r"\w@\w|://|(?:^|[\s'\"=:,;(])[~/]\w|\\|[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-|[^\x20-\uffff]"
 )
 """An address, a path, a UUID or a control character."""
+HASH = re.compile(r"(?:0x)?[0-9a-fA-F]{4,64}|(?=[A-Za-z._-]*\d)[\w.-]{1,64}", re.ASCII)
+"""Of what was hashed or counted; a run's id is a time and a random number."""
+VERSION = re.compile(r"(?=\D*\d)[\w.:!+()~-]{1,60}(?: [\w.:!+()~-]{1,60}){0,3}", re.ASCII)
 SOURCE = re.compile(r"[\w.-]+(?:/[\w.-]+)?@[\w.-]+ [\w./-]+")
 """Where a public repository says what should run: `OpenBLAS@0123abc kernel/x86_64/KERNEL`."""
 LONGEST_FACT = 1000

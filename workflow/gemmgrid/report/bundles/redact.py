@@ -18,6 +18,7 @@ from typing import Any
 from gemmgrid.records.run import FLAGS
 from gemmgrid.report.bundles.harmless import (
     GRES,
+    HASH,
     HIDDEN,
     INSIDE,
     LIBRARY,
@@ -29,6 +30,7 @@ from gemmgrid.report.bundles.harmless import (
     SLURM,
     SOURCE,
     SYSTEM,
+    VERSION,
     WORDS,
 )
 from gemmgrid.report.bundles.known_texts import GAP, is_ours, known_part
@@ -104,6 +106,9 @@ class Redactor:
             return text
         if key == "source" and SOURCE.fullmatch(text):
             return text
+        for kind, form in (("hashes", HASH), ("versions", VERSION)):
+            if key in WORDS[kind]:
+                return text if form.fullmatch(text) and not NOT_A_FACT.search(text) else GAP
         if key in WORDS["facts"] or (key == "library" and LIBRARY.fullmatch(text)):
             if len(text) > LONGEST_FACT or NOT_A_FACT.search(text):
                 return GAP
@@ -148,7 +153,7 @@ def _is_plain(value: str) -> bool:
 
 def _key(name: Any, is_open: bool = False) -> bool:
     if is_open:
-        return NAME.fullmatch(name) is not None
+        return NAME.fullmatch(name) is not None and NOT_A_FACT.search(name) is None
     return all(is_ours(part) for part in (name, *name.split("."))[name.count(".") > 0 :])
 
 
