@@ -256,6 +256,7 @@ def reference(n: int, value: float, **more: Any) -> dict[str, Any]:
         (150.0, {"lower": None}, "pass"),
         (112.0, {"lower": -0.1}, "warn"),
         (100.0, {"lower": -0.01, "upper": None}, "undecided"),
+        (1e-6, {"lower": -0.01, "upper": None}, "pass"),
         (100.0, {"lower": None, "upper": 0.01}, "undecided"),
         (150.0, {"lower": -0.01, "upper": 0.01}, "fail"),
         (104.0, {"lower": -0.01, "upper": 0.01}, "undecided"),

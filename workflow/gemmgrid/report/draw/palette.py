@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from gemmgrid.report.read.rows import Row
 
 LIGHT = ("#0072b2", "#d55e00", "#007d5c", "#aa3f86", "#b07d00", "#2b97ce", "#6b4c9a", "#5a5a5a")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "h", "<", ">", "d")
 DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1, 1.6), (6, 2, 1, 2), (3, 1.2), (8, 2, 2, 2))
 
 _MARKER_PATHS = {
@@ -31,6 +30,7 @@ _MARKER_PATHS = {
     ">": "M15.2 6l-6-3.2v6.4z",
     "d": "M12 2.2l2.2 3.8-2.2 3.8-2.2-3.8z",
 }
+MARKERS = tuple(_MARKER_PATHS)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """The command `check`, for continuous integration: did each cell with a reference keep its rate?
 
 A cell fails when the whole interval of its rate has left the band, when its latest run failed, and
-when that run cannot be compared with the reference (another protocol, wrong threads). Where the
-interval is missing, or reaches further from the rate than the band from its value, nothing can be
-told: the cell is undecided, which fails too. A rate outside whose narrow interval still reaches
+when that run cannot be compared with the reference (another protocol, wrong threads). It is kept
+where the whole interval lies in the band. Otherwise, where the interval is missing or reaches
+further from the rate than the band from its value, nothing can be told: the cell is undecided,
+which fails too. A rate outside whose narrow interval still reaches
 into the band is a warning, which does not fail.
 """
 
@@ -79,6 +80,8 @@ def _judge(wanted: Mapping[str, Any], rows: Mapping[tuple[str, str, str], Row]) 
     )
     if most < low or least > high:
         return Judgement(FAIL, place, told)
+    if low <= least and most <= high:
+        return Judgement(PASS, place, told)
     if (low and rate - least > value - low) or most - rate > high - value:
         wide = f"{number(least)} – {number(most)}, is wider than that" if known else "not known"
         return Judgement(UNDECIDED, place, f"{told}: its interval is {wide}")

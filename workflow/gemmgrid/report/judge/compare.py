@@ -117,12 +117,16 @@ class Pair:
     def counts(self) -> Counter[str]:
         return Counter(comparison.verdict for comparison in self.comparisons)
 
+    def changes(self, one: Comparison) -> Changes:
+        """What differs between the contexts; nothing is told of backends, which differ in most."""
+        return {} if self.kind == BACKENDS else one.changes
+
     @cached_property
     def common_changes(self) -> Changes:
-        """The changes that every one of the cells has; none between backends, which all differ."""
-        if not self.comparisons or self.kind == BACKENDS:
+        """The changes that every one of the cells has."""
+        if not self.comparisons:
             return {}
-        first, *others = (one.changes for one in self.comparisons)
+        first, *others = map(self.changes, self.comparisons)
         return {
             key: pair
             for key, pair in first.items()
@@ -130,11 +134,9 @@ class Pair:
         }
 
     def own_changes(self, one: Comparison) -> Changes:
-        """The changes of this cell that not all the others have too; none between backends."""
-        if self.kind == BACKENDS:
-            return {}
+        """The changes of this cell that not all the others have too."""
         common = self.common_changes
-        return {key: change for key, change in one.changes.items() if key not in common}
+        return {key: change for key, change in self.changes(one).items() if key not in common}
 
     @property
     def firming(self) -> list[str]:

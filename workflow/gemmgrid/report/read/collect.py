@@ -65,6 +65,8 @@ def collect(results: Path) -> Collection:
         cells.append(standing(rows))
     collection.foreign = foreign_runs.gather(*foreign)
     latest = {row.key: row for row in own}
+    for row in own:
+        row.set_commands()
     if collection.plan:
         _add_planned(collection, collection.plan, latest)
     collection.cells = [latest[key] for key in sorted(latest)]

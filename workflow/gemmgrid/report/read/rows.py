@@ -94,11 +94,10 @@ class Row:
 
     def set_commands(self, plan: PlanView | None = None) -> None:
         """What measures the cell again, in its study: where it failed, or in too few rounds."""
-        few = self.measured and self.rounds < statistics.LEAST_ROUNDS
-        rounds = statistics.LEAST_ROUNDS if few else None
-        command = measure_again(self["path"], self.deploy, plan, rounds)
-        self.values["retry"] = None if self.measured else command
-        self.more_rounds = command if few else None
+        if not self.measured:
+            self.values["retry"] = measure_again(self["path"], self.deploy, plan)
+        elif self.rounds < (least := statistics.LEAST_ROUNDS):
+            self.more_rounds = measure_again(self["path"], self.deploy, plan, least)
 
     @property
     def flags(self) -> list[str]:
@@ -180,7 +179,7 @@ def from_run(
     values["invocations"] = len(timed) if ok else len(invocations)
     values["samples"] = sum(len(times) for _, times in timed) if ok else None
     row.deploy = fields.text("environment.deploy")
-    row.set_commands()
+    values["retry"] = None if ok else measure_again(path, row.deploy)
     row.evidence = evidence.read(fields)
     values["routine_seen"], values["routine_evidence"] = row.evidence.routine
     values["kernel_seen"], values["kernel_evidence"] = row.evidence.kernel
