@@ -1,4 +1,10 @@
-"""Takes out of a record what tells who and where: paths, names of users, hosts and SLURM's jobs."""
+"""Takes out of a record what tells who and where: only what is known to be harmless stays.
+
+Numbers stay. A text stays where its key holds facts of hardware and software and it looks like one,
+or where gemmgrid's own source has it; a variable stays where its name and value are known; a path
+keeps its file's name, and its folders only inside the environment or the system's. Of other texts
+the known phrases stay (`known_texts`). A key that gemmgrid does not write is left out.
+"""
 
 from __future__ import annotations
 
@@ -6,135 +12,149 @@ import getpass
 import os
 import re
 import socket
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-_HOMES = re.compile(r"(?:/home|/Users|/users|/u|/export/home)/[^/\s:;,'\"]+|/root(?=[/\s:;,'\"]|$)")
-_STRUCTURE = frozenset(
-    {"schema", "id", "tool", "machine", "backend", "adapter", "device", "cell", "status", "host"}
+from gemmgrid.records.run import FLAGS
+from gemmgrid.report.bundles.harmless import (
+    GRES,
+    HASH,
+    HIDDEN,
+    INSIDE,
+    LIBRARY,
+    LONGEST_FACT,
+    NAME,
+    NODE_WORD,
+    NOT_A_FACT,
+    OPEN_KEYS,
+    SLURM,
+    SOURCE,
+    SYSTEM,
+    VERSION,
+    WORDS,
 )
-"""Keys of a run that hold names and facts of hardware: a user called `amd` is not in them."""
+from gemmgrid.report.bundles.known_texts import GAP, is_ours, known_part
+
 _SHORTEST_NAME = 3
-"""A name of one or two letters is part of too many words to be replaced wherever it stands."""
-
-WORDS = {
-    "node": "NODE",
-    "job_id": "JOB",
-    "partition": "PARTITION",
-    "account": "ACCOUNT",
-    "cluster": "CLUSTER",
-    "qos": "QOS",
-}
-"""Facts of a run's job that identify, and the words that take their place."""
-
-_BEFORE = {key: rf"{key}s?" for key in WORDS} | {"job_id": r"(?:job|slurm)(?:[ _-]?id)?s?"}
-"""A partition may be called `cpu` and a job 512: in a text such a value is replaced only where the
-word for it stands before."""
-_BETWEEN = r"""[\s=:#'"(_-]{1,3}"""
-_ANY_JOB = re.compile(r"(?i)(slurm[ _-]?job[ _-]?(?:id)?[\s=:#_-]{0,3}|slurm-)\d+")
+"""A name of one or two letters is part of too many words to be replaced."""
 
 
 class Redactor:
-    """Replaces environment and project folders, homes, and the names of user, host and jobs."""
+    """Keeps of records what is known to be harmless; `user` and `host` are this process's own."""
 
-    def __init__(self, project: Path, user: str | None = None, host: str | None = None) -> None:
-        self.project = str(project.resolve())
-        self.jobs = Jobs()
-        self.names: list[tuple[re.Pattern[str], str]] = []
+    def __init__(self, user: str | None = None, host: str | None = None) -> None:
+        self._names: list[tuple[re.Pattern[str], str]] = []
         name = _user() if user is None else user
         for text, word in ((name, "USER"), *_hosts(host)):
             if len(text) >= _SHORTEST_NAME and text not in ("root", "localhost"):
                 bounded = rf"(?<![A-Za-z0-9_]){re.escape(text)}(?![A-Za-z0-9_])"
-                self.names.append((re.compile(bounded, re.IGNORECASE), word))
-
-    def learn(self, runs: Iterable[Mapping[str, Any]]) -> None:
-        """Take note of the nodes and jobs of these runs, which texts of all may name."""
-        self.jobs.learn(runs)
+                self._names.append((re.compile(bounded, re.IGNORECASE), word))
 
     def run(self, run: Mapping[str, Any]) -> dict[str, Any]:
-        """The run without its environment's and anyone's folders, and without its job's names."""
+        """The run, with what is not known to be harmless replaced."""
         environment = run.get("environment")
         prefix = environment.get("prefix") if isinstance(environment, Mapping) else None
-        folders = [(prefix, "ENVIRONMENT")] if isinstance(prefix, str) and len(prefix) > 1 else []
-        found = dict(run)
-        for key, value in run.items():
-            if key not in _STRUCTURE:
-                # Folders first: a node's name in a path must not keep the path from being known.
-                facts = self.jobs.facts(value) if key == "slurm" else value
-                plain = _texts(facts, lambda text: self.text(text, folders))
-                # A node may be called like a key.
-                found[key] = _texts(plain, self.jobs.text, keys=False)
-        return found
+        own = prefix.rstrip("/") if isinstance(prefix, str) else ""
+        return {key: self._value(key, value, own) for key, value in run.items()}
 
-    def machine(self, document: Any) -> Any:
-        """machine.json, which holds nothing of who and where; only paths are looked for."""
-        return _texts(document, lambda text: _HOMES.sub("~", text))
+    def machine(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """machine.json likewise."""
+        return {key: self._value(key, value, "") for key, value in document.items() if _key(key)}
 
-    def text(self, text: str, folders: list[tuple[str, str]]) -> str:
-        """One text without the folders given, the project's, anyone's home, and the names."""
-        for folder, word in [*folders, (self.project, "PROJECT")]:
-            if folder in text:
-                text = re.sub(rf"{re.escape(folder)}(?=[/\s:;,'\"]|$)", word, text)
-        text = _HOMES.sub("~", text)
-        for pattern, word in self.names:
+    def _value(self, key: str, value: Any, prefix: str, slurm: bool = False) -> Any:
+        if isinstance(value, str):
+            return self._text(key, value, prefix, slurm)
+        if isinstance(value, Mapping):
+            if key in ("variables", "dropped_variables"):
+                return _variables(value)
+            if key == "problems":  # of the evidence: by the file that could not be looked at
+                return {
+                    self._text("file", str(name), prefix): self._value("", one, prefix)
+                    for name, one in value.items()
+                }
+            inner = {name: one for name, one in value.items() if _key(name, key in OPEN_KEYS)}
+            return {
+                name: self._value(
+                    # Facts by a name that the system gave, and reasons by that of what is missing.
+                    key if key in OPEN_KEYS else "" if key == "unknown" else name,
+                    one,
+                    prefix,
+                    key == "slurm",
+                )
+                for name, one in inner.items()
+            }
+        if isinstance(value, list):
+            if key == "flags":
+                return [one for one in value if one in FLAGS]
+            if {int, float}.issuperset(map(type, value)):  # samples: thousands of numbers
+                return value
+            return [self._value(key, one, prefix, slurm) for one in value]
+        return value
+
+    def _text(self, key: str, text: str, prefix: str, slurm: bool = False) -> str:
+        if slurm and key in SLURM:
+            return SLURM[key]
+        if slurm and key == "features":
+            return text if NODE_WORD.fullmatch(text) else "FEATURE"
+        if slurm and key == "gres":
+            return text if GRES.fullmatch(text) else "GRES"
+        if key == "prefix":
+            return "ENVIRONMENT"
+        if key in ("file", "caller", "folder", "others") or ("/" in text and key == "library"):
+            return self._named(_path(text, prefix))
+        if is_ours(text):
+            return text
+        if key == "source" and SOURCE.fullmatch(text):
+            return text
+        for kind, form in (("hashes", HASH), ("versions", VERSION)):
+            if key in WORDS[kind]:
+                return text if form.fullmatch(text) and not NOT_A_FACT.search(text) else GAP
+        if key in WORDS["facts"] or (key == "library" and LIBRARY.fullmatch(text)):
+            if len(text) > LONGEST_FACT or NOT_A_FACT.search(text):
+                return GAP
+            return self._named(text) if key == "kernel" else text
+        return known_part(text)
+
+    def _named(self, text: str) -> str:
+        for pattern, word in self._names:
             text = pattern.sub(word, text)
         return text
-
-
-class Jobs:
-    """The jobs whose runs are packed: what they were called, wherever a text says so."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, set[str]] = {key: set() for key in WORDS}
-        self._patterns: list[tuple[re.Pattern[str], str]] = []
-
-    def learn(self, runs: Iterable[Mapping[str, Any]]) -> None:
-        """Take note of these runs' jobs: a text in one run may name the node of another."""
-        for run in runs:
-            facts = run.get("slurm")
-            if not isinstance(facts, Mapping):
-                continue
-            for key, known in self._known.items():
-                value = facts.get(key)
-                for name in _listed(value):
-                    known.add(name)
-                    if key == "node":
-                        known.add(name.partition(".")[0] or name)
-        self._patterns = list(self._compiled())
-
-    def facts(self, slurm: Any) -> Any:
-        """A run's `slurm` with the identifying values replaced; what is unknown stays so."""
-        if not isinstance(slurm, Mapping):
-            return slurm
-        return {
-            key: WORDS[key] if key in WORDS and value is not None else value
-            for key, value in slurm.items()
-        }
-
-    def text(self, text: str) -> str:
-        """One text without the names that were learned."""
-        for pattern, word in self._patterns:
-            text = pattern.sub(word, text)
-        return _ANY_JOB.sub(r"\1JOB", text)
-
-    def _compiled(self) -> Iterable[tuple[re.Pattern[str], str]]:
-        for key, known in self._known.items():
-            if not known:
-                continue
-            # The longest first: `ice1` must not leave `.cluster.org` behind.
-            names = sorted(known, key=lambda name: (-len(name), name))
-            told = rf"(?i)(?<![A-Za-z])({_BEFORE[key]}{_BETWEEN}){_any(names)}(?![A-Za-z0-9_])"
-            yield re.compile(told), rf"\g<1>{WORDS[key]}"
-            alone = [name for name in names if len(name) >= _SHORTEST_NAME]
-            if key == "node" and alone:
-                anywhere = rf"(?i)(?<![A-Za-z0-9_]){_any(alone)}(?![A-Za-z0-9_])"
-                yield re.compile(anywhere), WORDS[key]
 
 
 def identity() -> dict[str, str]:
     """Who and where, for a manifest whose maker asked for it."""
     return {"host": socket.gethostname(), "user": _user()}
+
+
+def _path(path: str, prefix: str) -> str:
+    if prefix and path.startswith(f"{prefix}/"):
+        path = f"ENVIRONMENT{path[len(prefix) :]}"
+    if ".." not in path.split("/") and (SYSTEM.fullmatch(path) or INSIDE.fullmatch(path)):
+        return path
+    name = re.split(r"[/\\]", path)[-1]
+    return f"{GAP}/{name}" if LIBRARY.fullmatch(name) else GAP
+
+
+def _variables(found: Mapping[str, Any]) -> dict[str, str]:
+    """Those of known names; their values where they are numbers and known words."""
+    return {
+        name: value if isinstance(value, str) and _is_plain(value) else HIDDEN
+        for name, value in found.items()
+        if name in WORDS["variables"]
+    }
+
+
+def _is_plain(value: str) -> bool:
+    words = re.findall(r"[A-Za-z_][A-Za-z0-9_]*", re.sub(r"\b\d+[kKmMgGx]\b", "", value))
+    return re.fullmatch(r"[\w\s,.;:{}()*=+-]*", value, re.ASCII) is not None and all(
+        word.lower() in WORDS["values"] for word in words
+    )
+
+
+def _key(name: Any, is_open: bool = False) -> bool:
+    if is_open:
+        return NAME.fullmatch(name) is not None and NOT_A_FACT.search(name) is None
+    return all(is_ours(part) for part in (name, *name.split("."))[name.count(".") > 0 :])
 
 
 def _user() -> str:
@@ -147,26 +167,3 @@ def _user() -> str:
 def _hosts(host: str | None) -> list[tuple[str, str]]:
     name = socket.gethostname() if host is None else host
     return [(name, "HOST"), (name.partition(".")[0], "HOST")] if name else []
-
-
-def _texts(value: Any, change: Callable[[str], str], keys: bool = True) -> Any:
-    """The document with every text changed; keys: those of objects, too."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, Mapping):
-        return {
-            change(str(key)) if keys else key: _texts(part, change, keys)
-            for key, part in value.items()
-        }
-    if isinstance(value, list):
-        return [_texts(part, change, keys) for part in value]
-    return value
-
-
-def _listed(value: Any) -> list[str]:
-    """The names in a fact: a run whose rounds were jobs of their own has `ice1, ice2`."""
-    return [name for name in re.split(r",\s*", value) if name] if isinstance(value, str) else []
-
-
-def _any(names: Iterable[str]) -> str:
-    return f"(?:{'|'.join(map(re.escape, names))})"

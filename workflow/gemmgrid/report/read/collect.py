@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmgrid.records import history
+from gemmgrid.records.files import read_regular
 from gemmgrid.report.read import foreign_runs, plan_file
 from gemmgrid.report.read.fields import clean
 from gemmgrid.report.read.foreign_runs import ForeignRuns
@@ -99,7 +100,7 @@ def _history(collection: Collection, file: CellFile) -> list[Row]:
 def _machine(collection: Collection, path: Path) -> dict[str, Any] | None:
     problem = None
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(read_regular(path))
         if isinstance(document, dict):
             return document
         problem = f"not a JSON object but {type(document).__name__}"

@@ -10,6 +10,7 @@ from typing import Any
 
 from gemmgrid.records import commands
 from gemmgrid.records.cell import Cell
+from gemmgrid.records.files import read_regular
 from gemmgrid.records.names import name_problem
 from gemmgrid.report.read.fields import Fields
 from gemmgrid.report.read.scan import tabulable
@@ -82,7 +83,7 @@ def measure_again(
 def read(results: Path) -> PlanView | None:
     """The plan under `results`, or None where there is none. Bad lines become its problems."""
     try:
-        lines = (results / PLAN_FILE).read_bytes().splitlines()
+        lines = read_regular(results / PLAN_FILE).splitlines()
     except FileNotFoundError:
         return None
     except OSError as error:
