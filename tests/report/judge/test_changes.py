@@ -19,7 +19,7 @@ from gemmgrid.report.page.view import View
 from gemmgrid.report.read.collect import collect
 from tests.report import synthetic
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 OLD = {"driver": "580.65.06", "cuda": "13.0", "power_cap_w": 700.0}
 NEW = {"driver": "590.44.01", "cuda": "13.1", "power_cap_w": 700.0}
 """A recorded pair of a GPU's contexts, before and after an update of its driver."""
