@@ -58,7 +58,6 @@ FLAGS = {
     "inconsistent-evidence": "a kernel ran without a routine that was seen",
     "blas-unverified": "the BLAS behind the call could not be identified",
     "stdout-noise": "the library printed to standard output",
-    "last-good": "the latest run failed; the figures are those of the last good one (tables only)",
     "other-state": "no process ran in the best state that this machine's CPUs have shown",
     "other-machine": "the node is not what this machine's earlier runs were made on",
 }
