@@ -101,7 +101,8 @@ def test_the_cpus_are_probed_around_the_samples(name, memory, pairs):
         assert [error.message for error in validator.iter_errors(probe)] == []
         assert len(probe["before"]["trips"]) == len(probe["after"]["trips"]) == pairs
         assert len(probe["cpus"]) == 1 + pairs
-    assert [probe["memory"] is not None for probe in found] == memory
+    # On a busy machine more than the two are started.
+    assert [probe["memory"] is not None for probe in found[:2]] == memory
 
 
 def test_a_dtype_without_blas_is_a_slow_path():
