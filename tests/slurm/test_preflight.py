@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from gemmgrid.plan.slurm.preflight import check, matching
 
 from gemmgrid.plan.config.machines import Machine, load_machines
-from gemmgrid.plan.slurm.preflight import check, matching
 from gemmgrid.plan.slurm.site import Node, Site, read
 
 pytestmark = pytest.mark.usefixtures("cluster")

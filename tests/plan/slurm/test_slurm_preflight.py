@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
 from gemmgrid.plan.slurm.accounts import Association
 from gemmgrid.plan.slurm.preflight import check, matching
+
 from gemmgrid.plan.slurm.site import Site
 
 GOOD = "{partition: cpu, constraint: icelake, cpus: 2, memory_mb: 4000, runtime_min: 60}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 
 import pytest
-
-from gemmgrid.plan.slurm import fields
 from gemmgrid.plan.slurm.accounts import Association, enforced, parse_associations
 from gemmgrid.plan.slurm.hostlist import fold
+
+from gemmgrid.plan.slurm import fields
 from gemmgrid.plan.slurm.site import parse_nodes, parse_partitions, read, setting
 from tests.plan.slurm.conftest import RECORDED, recorded
 from tests.plan.slurm.doubles import command
