@@ -440,6 +440,13 @@ def hold_folder():
     return True
 
 
+def forget_start():
+    """Remove what says that jobs of this start have ended, and what killed starts left of the kind."""
+    if hold_folder():
+        for file in Path(STATE, "due").glob("*"):
+            file.unlink(missing_ok=True)
+
+
 def advise(record):
     """Say what to do where conda cannot make an environment: Snakemake makes all before it starts."""
     failed = re.search(

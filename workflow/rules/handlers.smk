@@ -1,4 +1,5 @@
-# Before the first job: the folder's lock. After a failure: a page that shows what was measured.
+# Before the first job: the folder's lock. Afterwards: what only this start had a use for is removed;
+# and after a failure a page shows what was measured.
 
 
 onstart:
@@ -6,7 +7,12 @@ onstart:
         raise WorkflowError("another gemmgrid workflow is running in this folder")
 
 
+onsuccess:
+    forget_start()
+
+
 onerror:
+    forget_start()
     # A lost job blocks everything behind it: make the report of what is there.
     if blocks():
         for what in ("all", "summary"):

@@ -6,7 +6,7 @@ rule plan:
     output:
         PLAN_FILE,
         STUDY,
-        temp(due("plan")),
+        due=temp(due("plan")),
     log:
         f"{LOGS}/plan.log",
     localrule: True
@@ -15,7 +15,7 @@ rule plan:
     params:
         command=plan_command,
     shell:
-        "{params.command:q} && touch {output[2]:q}"
+        "{params.command:q} && touch {output.due:q}"
 
 
 # One rule an environment. It always succeeds: its marker says how it went, and a broken environment

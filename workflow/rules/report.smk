@@ -9,7 +9,7 @@ rule tabulate:
     output:
         TABLES,
         STAMP,
-        temp(due("tables")),
+        due=temp(due("tables")),
     log:
         f"{LOGS}/tables.log",
     localrule: True
@@ -18,9 +18,8 @@ rule tabulate:
     params:
         stamp=[*OURS, "gemmgrid.records.stamp", "--plan", DIGEST, "--out", STAMP],
         command=reporting("tables"),
-        due=due("tables"),
     shell:
-        "{params.stamp:q} && {params.command:q} && touch {params.due:q}"
+        "{params.stamp:q} && {params.command:q} && touch {output.due:q}"
 
 
 rule render:

@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _places(plan: Plan, root: Path) -> dict[str, dict[str, Any]]:
-    """Where each backend is measured: its environment and how that is made, interpreter, modules."""
+    """Where each backend is measured: its environment, how that is made, interpreter, modules."""
     return {
         name: {
             "deploy": "none" if backend.of_site else plan.deploy,
