@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gemmgrid.plan.config.errors import ConfigError
 from gemmgrid.plan.config.machines import FILE, Machine
+from gemmgrid.plan.grid.expand import PlannedCell
 from gemmgrid.records.cell import Cell
 
 SNAKEMAKE_MB = 600
@@ -48,6 +49,26 @@ def minutes(settings: Mapping[str, Any]) -> int:
     seconds = settings["budget_s"] * share / processes + share * (GRACE_S + START_S) + PLACE_S
     seconds += EVIDENCE_S if settings["evidence"] else 0
     return max(LEAST_MIN, math.ceil(seconds / 60))
+
+
+def block_memory_mb(
+    cells: Iterable[PlannedCell], settings: Mapping[str, Any], machine: Machine
+) -> int:
+    """What an allocation of these cells asks for: as much as the largest of them."""
+    return max(memory_mb(one.cell, settings, machine) for one in cells)
+
+
+def sizes(
+    machines: Mapping[str, Machine], settings: Mapping[str, Any], wanted: Any = None
+) -> dict[str, int]:
+    """How many cells share an allocation, by machine; `wanted` is --config cells_per_allocation."""
+    if wanted is not None and (type(wanted) is not int or wanted < 1):
+        raise ConfigError(
+            [f"--config cells_per_allocation: found {wanted!r}; allowed: a number of at least 1"]
+        )
+    return {
+        name: cells_per_allocation(machine, settings, wanted) for name, machine in machines.items()
+    }
 
 
 def cells_per_allocation(

@@ -1,0 +1,466 @@
+# What the rules look things up in: the plan, made once at parse time from the merged config, and
+# what the command line asks for, found out when the DAG is made. What reads Snakemake's own objects
+# stands here and nowhere else; it was written for Snakemake 9.27 and is checked at the end.
+
+import fcntl
+import functools
+import importlib.util
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from snakemake.deployment.conda import Env
+from snakemake.logging import logger
+from snakemake.utils import min_version
+from snakemake_interface_executor_plugins.settings import ExecMode
+
+min_version("9.0")
+
+ROOT = Path(str(workflow.current_basedir)).parents[1]
+PACKAGE = str(ROOT / "workflow")
+sys.path.insert(0, PACKAGE)
+
+from gemmgrid.plan import ConfigError, load
+from gemmgrid.plan.change import refresh as refreshing
+from gemmgrid.plan.change import stale as standing
+from gemmgrid.plan.environments import interpreter
+from gemmgrid.plan.jobs import commands
+from gemmgrid.plan.jobs.blocks import divide, module_sets, turns
+from gemmgrid.plan.jobs.needed import Histories
+from gemmgrid.plan.jobs.targets import Targets, is_history, unknown
+from gemmgrid.plan.slurm import need
+from gemmgrid.records import stamp
+from gemmgrid.records.context import digest
+
+# The scheduler's two lines a job would drown the line that each cell prints; and what failed has been
+# said in plain words before Snakemake shows the command that said it.
+CHATTER = re.compile(
+    r"Select jobs to execute|Execute \d"
+    r"|RuleException:.*gemmgrid\.report.*(gate|compare|check|references)",
+    re.S,
+)
+logger.addFilter(lambda record: not CHATTER.match(str(record.msg)))
+
+# Keys of --config that ask something of one command and are no part of the study.
+QUESTIONS = (
+    *("only", "older_than"),  # refresh
+    *("first", "second", "lower", "upper", "replace"),  # compare, check
+    *("expr", "backend", "dtype", "shape", "threads"),  # explain
+    "cells_per_allocation",  # SLURM
+)
+CONFIGFILES = [str(path) for path in workflow.config_settings.configfiles]
+METHODS = {str(method) for method in workflow.deployment_settings.deployment_method}
+MAIN = workflow.exec_mode == ExecMode.DEFAULT  # not the Snakemake that a job starts
+
+
+def choose_deployment():
+    """conda with --use-conda, otherwise `--config deploy=…`, otherwise venvs that uv builds."""
+    wanted = config.pop("deploy", None)
+    if wanted not in (None, "venv", "conda", "none"):
+        raise WorkflowError(f"--config deploy: found {wanted!r}; allowed: venv, conda, none")
+    if "conda" not in METHODS:
+        return wanted or "venv"
+    # It may also be a function of the shell, exported.
+    if shutil.which("conda") or "BASH_FUNC_conda%%" in os.environ or not MAIN:
+        return "conda"
+    raise WorkflowError(
+        "--use-conda needs conda, and there is no `conda` on the PATH. Either\n"
+        "  - install it (https://conda-forge.org/download), open a new shell, and start again; or\n"
+        "  - leave out --use-conda: uv then builds the backends' environments from PyPI\n"
+        "    (make bench DEPLOY=venv, or snakemake --cores 1)."
+    )
+
+
+DEPLOY = choose_deployment()
+ASKED = {key: config.pop(key) for key in QUESTIONS if key in config}
+try:
+    PLAN = load(
+        config,
+        ROOT,
+        DEPLOY,
+        files=[Path(name) for name in workflow.configfiles],
+        modules="env-modules" in METHODS,
+    )
+    SIZES = need.sizes(PLAN.machines, PLAN.settings, ASKED.get("cells_per_allocation"))
+except ConfigError as error:
+    raise WorkflowError(str(error)) from None
+CELLS = {cell.path: cell for cell in PLAN.cells}
+if lost := unknown(sys.argv[1:], CELLS):
+    raise WorkflowError(
+        f"{lost} is no cell of the study {PLAN.study} on this machine. A cell of another study needs "
+        "that study: --configfile config/studies/NAME.yaml"
+    )
+ROUNDS = range(1, PLAN.settings["rounds"] + 1)
+HISTORIES = Histories(PLAN)
+DIGEST = PLAN.whole_digest(CONFIGFILES)
+
+STATE = "results/.plan"
+LOGS = f"{STATE}/logs"
+PLAN_FILE, STUDY = f"{STATE}/plan.jsonl", f"{STATE}/study.json"
+COMPLETE, STAMP = f"{STATE}/complete.json", f"{STATE}/tables.stamp"
+PAGE = "reports/index.html"
+TABLES = [
+    *(f"results/tables/{name}.{kind}" for name in ("cells", "runs") for kind in ("csv", "parquet")),
+    *("results/tables/comparisons.csv", "results/tables/problems.csv"),
+]
+TOKEN = f"{STATE}/tokens/{{machine}}/{{block}}.{{round}}"
+SETTLED = f"{STATE}/tokens/{{machine}}/{{block}}.settled"
+# Outputs that only say that a job of this very start has ended: one that a killed start left must
+# mean nothing to the next.
+START = f"{time.time_ns():x}"
+
+
+def due(what):
+    return f"{STATE}/due/{what}.{START}"
+
+
+# Commands. Our package's supervising side runs under the Python that runs Snakemake; so does the
+# report, but under --use-conda where that Python lacks what it needs.
+OURS = commands.ours(PACKAGE, sys.executable)
+LACKS = [n for n in commands.REPORT_NEEDS if DEPLOY == "conda" and not importlib.util.find_spec(n)]
+REPORT_ENVIRONMENT = str(ROOT / "envs/report.yaml") if LACKS or DEPLOY != "conda" else None
+# Under --use-conda no environment is made for what runs under the Python that runs Snakemake.
+OWN_ENVIRONMENT = None if DEPLOY == "conda" else str(ROOT / "envs/report.yaml")
+MEASURE = shlex.join([*OURS, "gemmgrid.measure"])
+
+
+def logged(log, module, *arguments):
+    """A command of ours whose standard error is kept in a file as well."""
+    return [*OURS, "gemmgrid.logged", f"{LOGS}/{log}.log", module, *arguments]
+
+
+def reporting(what, *arguments, python="python" if LACKS else sys.executable):
+    """A command of the report wing; where it has a conda environment, that is active in the job."""
+    command = [*commands.ours(PACKAGE, python), "gemmgrid.logged", f"{LOGS}/{what}.log"]
+    return [*command, "gemmgrid.report", what, "--results", "results", *arguments]
+
+
+def reporting_now(what, *arguments):
+    """The same outside a job, where no environment is active."""
+    made = Path(conda_prefix("report"), "bin/python") if LACKS else None
+    python = str(made) if made and made.exists() else sys.executable
+    return reporting(what, *arguments, python=python)
+
+
+def options(*keys):
+    """Arguments for the report's command from the keys of --config that were given."""
+    given = [(key, ASKED.get(key)) for key in keys]
+    return [f"--{key}={value}" for key, value in given if value is not None]
+
+
+# Environments.
+@functools.cache
+def conda_prefix(environment):
+    """Where Snakemake keeps the conda environment of envs/<environment>.yaml."""
+    return Env(workflow, env_file=str(ROOT / f"envs/{environment}.yaml")).address
+
+
+def conda_file(environment):
+    """The conda environment of that name; none where pip alone can make it."""
+    file = ROOT / f"envs/{environment}.yaml"
+    return str(file) if DEPLOY == "conda" and file.exists() else None
+
+
+def made_for(backends):
+    """The environments that are made for these backends."""
+    if DEPLOY == "none":
+        return []
+    return sorted({entry.environment for entry in backends if not entry.of_site})
+
+
+def make_command(name):
+    marker = ["--marker", f"{STATE}/environments/{name}.json"]
+    if DEPLOY == "conda":
+        places = ["--envs", str(ROOT / "envs"), "--prefix", conda_prefix(name)]
+        what = ["conda", name, *places]
+    else:
+        what = ["build", name, "--envs", str(ROOT / "envs"), "--into", ".envs"]
+    return logged(f"environments/{name}", "gemmgrid.plan.environments", *what, *marker)
+
+
+def environments_of(backends):
+    return [due(f"environment.{name}") for name in made_for(backends)]
+
+
+# What is asked for, and what is to be measured for it: only the DAG needs to know.
+@functools.cache
+def targets():
+    """What the command line names and forces."""
+    settings = workflow.dag_settings
+    return Targets(
+        names=frozenset(map(str, settings.targets)),
+        forced=frozenset(map(str, settings.forcerun)),
+        all_forced=settings.forceall,
+        target_forced=settings.forcetargets,
+        refreshed=frozenset(refreshed()) if "refresh" in settings.targets else frozenset(),
+    )
+
+
+@functools.cache
+def blocks():
+    """The blocks to measure, by machine and name."""
+    cells = targets().cells(CELLS, HISTORIES)
+    found = divide(cells, HISTORIES, Path(STATE, "parts"), SIZES)
+    return {(block.machine, block.name): block for block in found}
+
+
+def block_of(wildcards):
+    """The block of a job; the Snakemake that a job starts reads it, as its cells' supervisor does."""
+    if MAIN:
+        return blocks()[wildcards.machine, wildcards.block]
+    return commands.read_block(Path(STATE, "blocks.jsonl"), wildcards.block)
+
+
+def tokens():
+    """What says that all of this start's cells are measured, and stand in their histories."""
+    if PLAN.machines:
+        return [SETTLED.format(machine=one.machine, block=one.name) for one in blocks().values()]
+    return [
+        TOKEN.format(machine=one.machine, block=one.name, round=number)
+        for one in blocks().values()
+        for number in one.rounds or ROUNDS[-1:]  # all is there already, and still to be joined
+    ]
+
+
+def ready(wildcards):
+    return [due("ready")] if MAIN else []
+
+
+def before_ready(wildcards):
+    used = {cell.backend for one in blocks().values() for cell in one.cells}
+    return [due("plan"), *environments_of(PLAN.backends[name] for name in used)]
+
+
+def plan_command(wildcards, threads):
+    found = [cell for one in blocks().values() for cell in one.cells]
+    return logged(
+        "plan",
+        "gemmgrid.plan",
+        *("--root", str(ROOT), "--config", json.dumps(config, default=str), "--deploy", DEPLOY),
+        *(("--modules",) if "env-modules" in METHODS else ()),
+        *("--files", *CONFIGFILES, "--turns", turns(found), "--sizes", json.dumps(SIZES)),
+        *(("--blocks", digest([one.name for one in blocks().values()])) if found else ()),
+    )
+
+
+@functools.cache
+def plan_is_due():
+    """Whether the plan on disk is another one than the config means."""
+    return not Path(PLAN_FILE).exists() or commands.digest_of(Path(STUDY)) != DIGEST
+
+
+def planned(wildcards=None):
+    """The plan, for what only looks at results."""
+    return [PLAN_FILE, *([due("plan")] if plan_is_due() else [])]
+
+
+def measured(wildcards):
+    return [*tokens(), PLAN_FILE, *([due("plan")] if tokens() or plan_is_due() else [])]
+
+
+@functools.cache
+def tables_are_due():
+    """Whether the tables were made from other results than will lie there; times decide nothing."""
+    missing = not all(map(os.path.exists, TABLES))
+    if missing or plan_is_due() or targets().target_forced or blocks():
+        return True
+    return stamp.read(Path(STAMP)) != stamp.stamp(Path("results"), DIGEST)
+
+
+def shown(wildcards=None):
+    """The page, and the tables that it is of where they are due."""
+    return [PAGE, *([due("tables")] if tables_are_due() else [])]
+
+
+def finished(wildcards=None):
+    return [*shown(), COMPLETE]
+
+
+def one_cell(wildcards):
+    """After one cell: the page with its new run; and, if all was there, whether it still is."""
+    return finished() if Path(COMPLETE).exists() else shown()
+
+
+# What a machine is like now, and which cells no longer describe it.
+LATEST = standing.Latest()
+LOOK = f"{STATE}/now/{{machine}}.json"
+LOOKED_LATELY_S = 3600
+LOOKER = [*OURS, "gemmgrid.measure.host.current_context"]
+# Jobs get the site's PYTHONPATH under this name, because theirs is the package's.
+SITE = "GEMMGRID_SITE_PYTHONPATH"
+STUDY_ARGUMENTS = refreshing.study_arguments(
+    workflow.config_settings.configfiles, workflow.config_settings.config
+)
+
+
+@functools.cache
+def entries():
+    """The planned cells, as far as their standing needs them."""
+    return [standing.Entry(c.machine, c.backend, c.cell, c.path) for c in PLAN.cells]
+
+
+def machines():
+    return sorted({cell.machine for cell in PLAN.cells})
+
+
+def question(machine):
+    """What a machine is asked: its backends, and the packages and files that their runs named."""
+    asked = standing.request(machine, entries(), PLAN.backends, DEPLOY, ROOT, LATEST, conda_prefix)
+    return json.dumps(asked, sort_keys=True)
+
+
+def look_here(machine):
+    """Ask this machine, at once."""
+    answer = Path(LOOK.format(machine=machine))
+    environment = {**os.environ, SITE: os.environ.get("PYTHONPATH", "")}
+    command = [*LOOKER, "--request", question(machine), "--out", str(answer)]
+    if subprocess.run(command, env=environment, check=False).returncode:
+        raise WorkflowError("this machine's context could not be read: see the message above")
+    return standing.read_answer(answer)
+
+
+def last_look(machine):
+    """What a machine behind SLURM said to the last `stale`, if that is not long ago."""
+    answer = Path(LOOK.format(machine=machine))
+    if not answer.exists() or answer.stat().st_mtime < time.time() - LOOKED_LATELY_S:
+        again = refreshing.command("stale", STUDY_ARGUMENTS, DEPLOY, True)
+        raise WorkflowError(
+            f"what machine {machine} is like now is not known: {answer} is missing or more than "
+            f"an hour old. Ask a node of it first: {again}"
+        )
+    return standing.read_answer(answer)
+
+
+@functools.cache
+def refreshed():
+    """The paths of the cells that a refresh measures again."""
+    only, age = ASKED.get("only"), ASKED.get("older_than")
+    read = last_look if PLAN.machines else look_here
+    answers = {machine: read(machine) for machine in machines()}
+    found = standing.standings(entries(), answers, LATEST)
+    try:
+        chosen = refreshing.chosen(found, only, age)
+    except refreshing.WrongChoiceError as error:
+        raise WorkflowError(str(error)) from None
+    print(f"gemmgrid: {refreshing.told(chosen, only, age)}", file=sys.stderr)
+    return [one.entry.path for one in chosen]
+
+
+def stale_command(wildcards, threads):
+    behind_slurm = bool(PLAN.machines)
+    again = refreshing.command("refresh", STUDY_ARGUMENTS, DEPLOY, behind_slurm)
+    one_cell = refreshing.command("-f {}", STUDY_ARGUMENTS, DEPLOY, behind_slurm)
+    words = ["--plan", PLAN_FILE, "--again", again, "--one-cell", one_cell]
+    answers = [LOOK.format(machine=machine) for machine in machines()]
+    return logged("stale", "gemmgrid.plan.change.stale", *words, *answers)
+
+
+# The backend that `explain` asks about, and the command that explains.
+EXPLAINED = PLAN.registry.get(ASKED.get("backend", "numpy-openblas"))
+if EXPLAINED is None:
+    raise WorkflowError(
+        f"--config backend: found {ASKED['backend']!r}, which is no backend of config/backends.yaml. "
+        f"Allowed: {', '.join(sorted(PLAN.registry))}"
+    )
+
+
+def explanation(wildcards, threads):
+    python = interpreter(EXPLAINED, DEPLOY, ROOT)
+    return logged(
+        "explain", "gemmgrid.measure.explain", *commands.explain(EXPLAINED, python, ASKED)
+    )
+
+
+# What SLURM is asked for.
+def of_machine(key):
+    """A resource that the machine's entry names as it is; none where the machine is this one."""
+    return lambda wildcards: getattr(PLAN.machines.get(wildcards.machine), key, None)
+
+
+def cpus_of(wildcards):
+    return PLAN.machines[wildcards.machine].cpus or 1  # without the key nothing is sent
+
+
+RESOURCES = {
+    "slurm_partition": of_machine("partition"),
+    "constraint": of_machine("constraint"),
+    "gres": of_machine("gres"),
+    "slurm_account": of_machine("account"),
+    "qos": of_machine("qos"),
+}
+ALLOCATION = {}
+if PLAN.machines:
+    ALLOCATION = {
+        **RESOURCES,
+        "slurm_extra": lambda wildcards: (
+            "--exclusive" if PLAN.machines[wildcards.machine].exclusive else None
+        ),
+        "cpus_per_task": cpus_of,  # whatever --cores makes of the threads
+        "mem_mb": lambda wildcards: need.block_memory_mb(
+            block_of(wildcards).cells, PLAN.settings, PLAN.machines[wildcards.machine]
+        ),
+        "runtime": lambda wildcards: len(block_of(wildcards).cells) * need.minutes(PLAN.settings),
+        # Allocations on shared nodes go one at a time: on one node they would wait for one another.
+        "shared": lambda wildcards: 0 if PLAN.machines[wildcards.machine].exclusive else 1,
+    }
+# Here every job takes all cores, so that two never overlap; threads are part of the cell.
+THREADS = cpus_of if PLAN.machines else workflow.resource_settings.cores or 1
+
+
+def priority(wildcards):
+    """Rounds follow one another, each block in its turn, so that drift is no difference."""
+    rank = len(ROUNDS) - int(wildcards.round)
+    return (rank + 1) * (len(PLAN.cells) + 1) - block_of(wildcards).turn
+
+
+# Handlers.
+HELD = []  # the folder's lock, as long as this process lives
+
+
+def hold_folder():
+    """Whether this workflow has the folder to itself; unlike Snakemake's lock it goes with us."""
+    if not HELD:
+        folder = Path(".snakemake")
+        folder.mkdir(exist_ok=True)
+        held = (folder / "gemmgrid.lock").open("w")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:  # a file system without locks
+            note = f"gemmgrid: note: no lock in {folder}: {error.strerror}; start one workflow at a time"
+            print(note, file=sys.stderr)
+        HELD.append(held)
+    return True
+
+
+def forget_start():
+    """Remove what says that jobs of this start have ended, and what killed starts left of the kind."""
+    if hold_folder():
+        for file in Path(STATE, "due").glob("*"):
+            file.unlink(missing_ok=True)
+
+
+def advise(record):
+    """Say what to do where conda cannot make an environment: Snakemake makes all before it starts."""
+    failed = re.search(
+        r"Could not create conda environment from \S*?([^/]+)\.yaml", str(record.msg)
+    )
+    needing = [b.name for b in PLAN.backends.values() if failed and b.environment == failed[1]]
+    others = [name for name in PLAN.backends if name not in needing]
+    if needing:
+        record.msg = (
+            f"{record.msg}\ngemmgrid: nothing was measured now: {', '.join(needing)} needs it."
+        )
+        if others:
+            record.msg += f" To measure the others:\n  --config backends={','.join(others)}"
+    return True
+
+
+logger.addFilter(advise)
