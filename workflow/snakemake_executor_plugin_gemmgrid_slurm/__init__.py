@@ -22,7 +22,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import AsyncGenerator
@@ -54,10 +53,6 @@ common_settings = CommonSettings(
 )
 
 
-def say(text: str) -> None:
-    print(f"gemmgrid: {text}", file=sys.stderr, flush=True)
-
-
 class Executor(RemoteExecutor):
     """Sends in a thread of its own, where Ctrl-C does not come between sbatch and its answer."""
 
@@ -65,13 +60,13 @@ class Executor(RemoteExecutor):
 
     def __post_init__(self) -> None:
         # Here, because Snakemake imports every executor there is at every start.
-        from snakemake_executor_plugin_gemmgrid_slurm.leftovers import Leftovers
+        from snakemake_executor_plugin_gemmgrid_slurm.leftovers import Campaign, say
         from snakemake_executor_plugin_gemmgrid_slurm.watch import Watch
 
         own: ExecutorSettings = self.workflow.executor_settings
         self.run_name = f"{own.jobname_prefix}-{uuid.uuid4().hex[:12]}"
         self.logdir = Path(own.logdir).resolve()
-        self.leftovers = Leftovers(Path(own.campaign), self.run_name)
+        self.campaign, self.say = Campaign(Path(own.campaign), self.run_name), say
         self.watch = Watch(self.run_name, say=say)
         self._sender = ThreadPoolExecutor(max_workers=1)
         self._cancelled = False
@@ -79,7 +74,7 @@ class Executor(RemoteExecutor):
     # Sending
 
     def run_job(self, job: JobExecutorInterface) -> None:
-        self.leftovers.end(say)
+        self.campaign.begin()
         script = Path(self.get_jobscript(job))
         self.write_jobscript(job, script)
         self._distance_s = FIRST_S
@@ -115,7 +110,7 @@ class Executor(RemoteExecutor):
             self._ended(SubmittedJobInfo(job), refused(f"{error}"))
             return
         self.watch.add(slurm_id)
-        say(f"{title(job)} sent as SLURM job {slurm_id}")
+        self.say(f"{title(job)} sent as SLURM job {slurm_id}")
         self.report_job_submission(SubmittedJobInfo(job, external_jobid=slurm_id))
 
     def _sbatch(self, job: JobExecutorInterface, script: Path) -> str:
@@ -185,7 +180,7 @@ class Executor(RemoteExecutor):
         """A job has ended badly, or was never taken: say why, and keep it where a rule asks so."""
         log = self._log_of(info)
         shown = f"\n  its log: {log}" if log.is_file() else ""
-        say(f"{place(info.job)}: {found.text}{shown}")
+        self.say(f"{place(info.job)}: {found.text}{shown}")
         file = info.job.resources.get("slurm_outcome")
         if not file:
             self.report_job_error(info, msg=f"{found.text}\n")
@@ -207,17 +202,17 @@ class Executor(RemoteExecutor):
         if not self.watch.jobs:
             return
         jobs = " ".join(self.watch.jobs)
-        problem = self.leftovers.cancel()
+        problem = self.campaign.cancel()
         if problem:
-            say(f"SLURM jobs could not be cancelled: {problem}. End them: scancel {jobs}")
+            self.say(f"SLURM jobs could not be cancelled: {problem}. End them: scancel {jobs}")
         else:
-            say(f"cancelled what was sent to SLURM and had not ended: {jobs}")
+            self.say(f"cancelled what was sent to SLURM and had not ended: {jobs}")
 
     def shutdown(self) -> None:
         self._sender.shutdown(wait=True)
         super().shutdown()
         if not self.watch.jobs:
-            self.leftovers.close()
+            self.campaign.close()
 
 
 def title(job: JobExecutorInterface) -> str:

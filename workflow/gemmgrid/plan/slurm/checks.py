@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from gemmgrid.plan.config.machines import FILE, Machine
 from gemmgrid.plan.config.sources import Sources
 from gemmgrid.plan.slurm.advice import Said, advice
 from gemmgrid.plan.slurm.ask import Asking, ask
-from gemmgrid.plan.slurm.forecast import Allocation
+from gemmgrid.plan.slurm.forecast import Allocation, largest
 from gemmgrid.plan.slurm.site import Node, Partition, Site, names
 
 KINDS = 40
@@ -60,6 +61,10 @@ class Findings:
     notes: list[str] = field(default_factory=list)
     nodes: dict[str, int] = field(default_factory=dict)
 
+    def say(self) -> None:
+        for note in self.notes:
+            print(f"gemmgrid: note: {note}", file=sys.stderr, flush=True)
+
 
 def check(
     machines: Mapping[str, Machine],
@@ -83,17 +88,9 @@ def check(
         findings.notes.append(
             f"nothing in {FILE} could be checked against the cluster: {site.problem}"
         )
-    for name in dict.fromkeys(one.machine for one in allocations):
-        own = [one for one in allocations if one.machine == name]
-        entry = _Entry(
-            machines[name],
-            max(one.minutes for one in own),
-            max(one.memory_mb or 0 for one in own) or None,
-            cell_minutes,
-            site,
-            words,
-            asking,
-        )
+    for one in largest(allocations):
+        name = one.machine
+        entry = _Entry(machines[name], one, cell_minutes, site, words, asking)
         entry.check()
         findings.problems += _placed(name, entry.problems, root)
         findings.notes += _placed(name, entry.notes, root)
@@ -108,15 +105,14 @@ class _Entry:
     def __init__(
         self,
         machine: Machine,
-        minutes: int,
-        memory_mb: int | None,
+        one: Allocation,
         cell_minutes: int,
         site: Site,
         words: Sequence[str],
         asking: Asking,
     ) -> None:
         self.written, self.cell_minutes, self.site = machine, cell_minutes, site
-        self.machine = replace(machine, runtime_min=minutes, memory_mb=memory_mb)
+        self.machine = replace(machine, runtime_min=one.minutes, memory_mb=one.memory_mb)
         self.words, self.asking = list(words), asking
         self.problems: list[Said] = []
         self.notes: list[Said] = []

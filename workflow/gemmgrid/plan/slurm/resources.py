@@ -91,3 +91,8 @@ def cells_per_allocation(
             ]
         )
     return min(count, fitting)
+
+
+def counted(cells: int) -> str:
+    """`1 cell`, `2 cells`."""
+    return "1 cell" if cells == 1 else f"{cells} cells"
