@@ -51,4 +51,4 @@ rule settle:
     params:
         command=f"{MEASURE} settle",
     shell:
-        "exec {params.command} {wildcards.block} --token {output:q} --log {log:q} -- {input:q}"
+        "exec {params.command} {wildcards.block} --token {output:q} --log {log:q} --tokens {input:q}"

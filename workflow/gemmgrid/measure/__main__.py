@@ -27,6 +27,7 @@ from gemmgrid.measure.supervise.progress import Progress, outcome_line, passing_
 from gemmgrid.measure.supervise.supervisor import measure_cell
 from gemmgrid.records import history
 from gemmgrid.records.context import digest
+from gemmgrid.records.foreign_runs import is_elsewhere
 
 UNKEPT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES})
 
@@ -136,6 +137,7 @@ def settle_block(
     A token of an allocation that did not end well says why: {"lost": {"reason", "job_id", "node",
     "partition"}}.
     """
+    gone = strange = 0
     endings = [json.loads(token.read_bytes()).get("lost") for token in given.tokens]
     ending = next(filter(None, endings), None) or {"reason": "its job ended without a word"}
     for entry in block["cells"]:
@@ -144,10 +146,29 @@ def settle_block(
             parts.forget()
             continue
         run = parts.join()
+        if run is None and given.unfinished:
+            continue
         if run is None:
             run = lost.record(block["machine"], entry, study, ending)
+            gone += 1
+        strange += is_elsewhere(run)
         progress = Progress(given.state / "progress.json", given.log)
         progress.tick(f"{run['machine']}  {outcome_line(run)}")
+    if gone:
+        _say(f"{_counted(gone)} lost; the same command sends them again")
+    if strange:
+        _say(
+            f"{_counted(strange)} ran on nodes that are not what config/machines.yaml promises: see "
+            "the report. The same command sends them again"
+        )
+
+
+def _counted(cells: int) -> str:
+    return "1 cell" if cells == 1 else f"{cells} cells"
+
+
+def _say(text: str) -> None:
+    print(f"gemmgrid: {text}", file=sys.stderr, flush=True)
 
 
 def _place(run: dict[str, Any], request: requests.Request, results: Path) -> dict[str, Any]:
@@ -205,7 +226,12 @@ def _parser() -> argparse.ArgumentParser:
                 "--keep-only", action="store_true", help="append nothing: on a node"
             )
         else:
-            command.add_argument("tokens", type=Path, nargs="*", help="what its allocations left")
+            command.add_argument(
+                "--tokens", type=Path, nargs="*", default=[], help="what its allocations left"
+            )
+            command.add_argument(
+                "--unfinished", action="store_true", help="record nothing as lost: it may still come"
+            )
     return parser
 
 

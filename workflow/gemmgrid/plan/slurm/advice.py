@@ -68,8 +68,8 @@ def _taken(machine: Machine, there: Sequence[Node]) -> list[Said]:
     if not machine.exclusive or machine.cpus is None or machine.cpus >= least:
         return []
     text = (
-        f"found {machine.cpus}: the whole node is taken (exclusive: true), but 'threads: all' means "
-        f"{machine.cpus} of its {least} CPUs. Write 'cpus: {least}' unless that is meant."
+        f"found {machine.cpus}: the whole node is taken (exclusive: true), but 'threads: all' "
+        f"means {machine.cpus} of its {least} CPUs. Write 'cpus: {least}' unless that is meant."
     )
     return [("cpus", text)]
 

@@ -1,6 +1,6 @@
 """Asking SLURM: one command, a time limit, and an answer that never raises.
 
-Records are the `Key=value Key=value …` lines of `scontrol -o show`, read by the keys that are wanted.
+Records are the `Key=value …` lines of `scontrol -o show`, read by the keys that are wanted.
 Asking for a key by name, instead of cutting a line at every `=`, copes with values that hold spaces
 (`OS=Linux 5.14 #1 SMP …`, `Reason=Kill task failed [root@…]`), with keys of later versions, and
 is fast on ten thousand nodes. The first occurrence counts: the texts that people write (Reason,
