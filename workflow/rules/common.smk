@@ -164,7 +164,7 @@ def conda_prefix(environment):
 def conda_file(environment):
     """The conda environment of that name; none where pip alone can make it."""
     file = ROOT / f"envs/{environment}.yaml"
-    return str(file) if DEPLOY == "conda" and file.exists() else None
+    return str(file) if file.exists() else None
 
 
 def made_for(backends):
@@ -251,7 +251,8 @@ def plan_command(wildcards, threads):
         "gemmgrid.plan",
         *("--root", str(ROOT), "--config", json.dumps(config, default=str), "--deploy", DEPLOY),
         *(("--modules",) if "env-modules" in METHODS else ()),
-        *("--files", *CONFIGFILES, "--turns", turns(found), "--sizes", json.dumps(SIZES)),
+        *("--files", *CONFIGFILES, "--sizes", json.dumps(SIZES)),
+        *(("--turns", turns(found)) if found else ()),
         *(("--blocks", digest([one.name for one in blocks().values()])) if found else ()),
     )
 
