@@ -419,6 +419,14 @@ def forget_start():
             file.unlink(missing_ok=True)
 
 
+def has_begun():
+    """Whether the blocks of this start are on disk: what comes before them did not fail."""
+    try:
+        return all(commands.read_block(Path(STATE, "blocks.jsonl"), name) for _, name in blocks())
+    except (OSError, LookupError):
+        return False
+
+
 def advise(record):
     """Say what to do where conda cannot make an environment: Snakemake makes all before it starts."""
     failed = re.search(

@@ -90,6 +90,19 @@ if workflow.output_settings.dryrun and PLAN.machines:
     logger.addFilter(show_forecast)
 
 
+def tokens_of(wildcards):
+    """What the allocations of a block leave."""
+    return [TOKEN.format(**wildcards, round=number) for number in block_of(wildcards).rounds]
+
+
+def keep_what_is_finished():
+    """After an interruption: append what nodes have measured; what they have not may still come."""
+    for block in blocks().values():
+        if PLAN.machines and block.has_parts(Path(STATE, "parts")):
+            command = [*OURS, "gemmgrid.measure", "settle", block.name, "--unfinished"]
+            subprocess.run([*command, "--token", due("kept")], check=False)
+
+
 def of_machine(key):
     """A resource that the machine's entry names as it is; none where the machine is this one."""
     return lambda wildcards: getattr(PLAN.machines.get(wildcards.machine), key, None)

@@ -142,6 +142,7 @@ def settle_block(
     ending = next(filter(None, endings), None) or {"reason": "its job ended without a word"}
     for entry in block["cells"]:
         parts = Parts(given.state / "parts", entry, study["settings"]["rounds"])
+        parts.look_anew()
         if parts.is_over:
             parts.forget()
             continue
@@ -158,8 +159,8 @@ def settle_block(
         _say(f"{_counted(gone)} lost; the same command sends them again")
     if strange:
         _say(
-            f"{_counted(strange)} ran on nodes that are not what config/machines.yaml promises: see "
-            "the report. The same command sends them again"
+            f"{_counted(strange)} ran on nodes that are not what config/machines.yaml promises: "
+            "see the report. The same command sends them again"
         )
 
 
@@ -230,7 +231,9 @@ def _parser() -> argparse.ArgumentParser:
                 "--tokens", type=Path, nargs="*", default=[], help="what its allocations left"
             )
             command.add_argument(
-                "--unfinished", action="store_true", help="record nothing as lost: it may still come"
+                "--unfinished",
+                action="store_true",
+                help="record nothing as lost: it may still come",
             )
     return parser
 
