@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from gemmgrid.plan.slurm.need import cells_per_allocation, memory_mb, minutes
 
 from gemmgrid.plan.config.errors import ConfigError
+from gemmgrid.plan.slurm.resources import cells_per_allocation, memory_mb, minutes
 from gemmgrid.records.cell import Cell
 
 SETTINGS = {
