@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from gemmgrid.plan.config.errors import choose, found
 from gemmgrid.plan.config.machines import FILE, Machine
@@ -240,7 +241,8 @@ class _Entry:
     def _explain(self, refusal: str, nodes: Sequence[Node]) -> None:
         """Say without which key SLURM would take it, and what would do instead."""
         keys = [key for key in _OPTIONS if key != "partition" and getattr(self.machine, key)]
-        without = {key: replace(self.machine, **{key: None}) for key in keys}
+        nothing: dict[str, Any] = dict.fromkeys(keys)
+        without = {key: replace(self.machine, **{key: value}) for key, value in nothing.items()}
         guilty = [key for key in keys if self._refusal(without[key]) is None]
         down = [node for node in nodes if not node.usable]
         more = f" Not counted, because they run no jobs now: {names(down)}." if down else ""
