@@ -205,7 +205,7 @@ def _parser() -> argparse.ArgumentParser:
                 "--keep-only", action="store_true", help="append nothing: on a node"
             )
         else:
-            command.add_argument("tokens", type=Path, nargs="*", help="what its allocations left")
+            command.add_argument("--tokens", type=Path, nargs="*", default=[], help="of its jobs")
     return parser
 
 
