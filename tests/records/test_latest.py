@@ -93,7 +93,7 @@ def test_a_stamp_changes_with_what_tables_are_made_of(results):
     for change in (
         lambda: (results / "here/numpy/a.jsonl").open("a").write("more\n"),
         lambda: (results / "here/numpy/b.jsonl").rename(results / "here/numpy/c.jsonl"),
-        lambda: (results / "here/numpy/c.jsonl").unlink(),
+        (results / "here/numpy/c.jsonl").unlink,
         lambda: (results / "here/machine.json").write_text("{}"),
         lambda: (results / "here/machine.json").write_text("[]"),
     ):
