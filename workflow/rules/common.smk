@@ -120,6 +120,9 @@ def due(what):
     return f"{STATE}/due/{what}.{START}"
 
 
+READY = [due("ready")] if MAIN else []  # what a job that measures waits for; no function, for speed
+
+
 # Commands. Our package's supervising side runs under the Python that runs Snakemake; so does the
 # report, but under --use-conda where that Python lacks what it needs.
 OURS = commands.ours(PACKAGE, sys.executable)
@@ -228,13 +231,13 @@ def tokens():
     ]
 
 
-def ready(wildcards):
-    return [due("ready")] if MAIN else []
-
-
 def before_ready(wildcards):
     used = {cell.backend for one in blocks().values() for cell in one.cells}
     return [due("plan"), *environments_of(PLAN.backends[name] for name in used)]
+
+
+def ready(wildcards):
+    return READY
 
 
 def plan_command(wildcards, threads):
