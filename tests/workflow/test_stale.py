@@ -209,7 +209,7 @@ def test_select_and_only_choose(grid: Project) -> None:
 
     missing = grid.folder / f"results/{MACHINE}/{min(names('numpy-two'))}.jsonl"
     missing.unlink()
-    assert jobs(grid, "refresh", "--config", "only=missing")["measure_numpy-two"] == 1
+    assert jobs(grid, "refresh", "--config", "only=missing")["measure"] == 1
     assert missing.exists()
 
     assert jobs(grid, "refresh", "--config", "older_than=1h") == {}

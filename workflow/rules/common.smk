@@ -178,13 +178,17 @@ def made_for(backends):
 
 
 def make_command(name):
-    marker = ["--marker", f"{STATE}/environments/{name}.json"]
-    if DEPLOY == "conda":
-        places = ["--envs", str(ROOT / "envs"), "--prefix", conda_prefix(name)]
-        what = ["conda", name, *places]
-    else:
-        what = ["build", name, "--envs", str(ROOT / "envs"), "--into", ".envs"]
-    return logged(f"environments/{name}", "gemmgrid.plan.environments", *what, *marker)
+    """The command that makes an environment, asked for once Snakemake knows where it keeps them."""
+
+    def command(wildcards, threads):
+        places = ["--envs", str(ROOT / "envs"), "--marker", f"{STATE}/environments/{name}.json"]
+        if DEPLOY == "conda":
+            what = ["conda", name, "--prefix", conda_prefix(name)]
+        else:
+            what = ["build", name, "--into", ".envs"]
+        return logged(f"environments/{name}", "gemmgrid.plan.environments", *what, *places)
+
+    return command
 
 
 def environments_of(backends):
