@@ -120,6 +120,9 @@ def due(what):
     return f"{STATE}/due/{what}.{START}"
 
 
+READY = [due("ready")] if MAIN else []  # what a job that measures waits for; no function, for speed
+
+
 # Commands. Our package's supervising side runs under the Python that runs Snakemake; so does the
 # report, but under --use-conda where that Python lacks what it needs.
 OURS = commands.ours(PACKAGE, sys.executable)
@@ -175,13 +178,17 @@ def made_for(backends):
 
 
 def make_command(name):
-    marker = ["--marker", f"{STATE}/environments/{name}.json"]
-    if DEPLOY == "conda":
-        places = ["--envs", str(ROOT / "envs"), "--prefix", conda_prefix(name)]
-        what = ["conda", name, *places]
-    else:
-        what = ["build", name, "--envs", str(ROOT / "envs"), "--into", ".envs"]
-    return logged(f"environments/{name}", "gemmgrid.plan.environments", *what, *marker)
+    """The command that makes an environment, asked for once Snakemake knows where it keeps them."""
+
+    def command(wildcards, threads):
+        places = ["--envs", str(ROOT / "envs"), "--marker", f"{STATE}/environments/{name}.json"]
+        if DEPLOY == "conda":
+            what = ["conda", name, "--prefix", conda_prefix(name)]
+        else:
+            what = ["build", name, "--into", ".envs"]
+        return logged(f"environments/{name}", "gemmgrid.plan.environments", *what, *places)
+
+    return command
 
 
 def environments_of(backends):
@@ -230,10 +237,6 @@ def tokens():
     ]
 
 
-def ready(wildcards):
-    return [due("ready")] if MAIN else []
-
-
 def before_ready(wildcards):
     used = {cell.backend for one in blocks().values() for cell in one.cells}
     return [due("plan"), *environments_of(PLAN.backends[name] for name in used)]
@@ -242,6 +245,10 @@ def before_ready(wildcards):
 def agreed(wildcards):
     """That SLURM would take what is to be sent, before anything else is done for it."""
     return [due("slurm")] if through_slurm() and blocks() else []
+
+
+def ready(wildcards):
+    return READY
 
 
 def plan_command(wildcards, threads):

@@ -9,7 +9,7 @@ for number, modules in enumerate(module_sets(PLAN.backends)):
         name:
             f"measure_modules_{number}" if modules else "measure"
         input:
-            ready,
+            READY,
         output:
             temp(TOKEN),
         log:

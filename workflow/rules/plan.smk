@@ -22,7 +22,7 @@ rule plan:
 
 # One rule an environment. It always succeeds: its marker says how it went, and a broken environment
 # costs its own cells. Under --use-conda Snakemake makes it, and the job describes what is active.
-for name in made_for(PLAN.registry.values()):
+for name in made_for([*PLAN.backends.values(), EXPLAINED]):
 
     rule:
         name:
