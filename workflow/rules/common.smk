@@ -212,8 +212,11 @@ def targets():
 @functools.cache
 def blocks():
     """The blocks to measure, by machine and name."""
+    sending = MAIN and workflow.executor_plugin is not None and not workflow.dryrun
+    if sending:
+        take_up()
     cells = targets().cells(CELLS, HISTORIES)
-    if cells and not workflow.dryrun:
+    if sending and cells:
         before_sending()
     found = divide(cells, HISTORIES, Path(STATE, "parts"), SIZES)
     return {(block.machine, block.name): block for block in found}

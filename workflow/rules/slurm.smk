@@ -21,7 +21,7 @@ def through_slurm():
 
 
 def before_sending():
-    """Refuse what would be measured on another machine than its name says; end leftovers."""
+    """Refuse what would be measured on another machine than its name says."""
     if PLAN.machines and workflow.local_exec:
         names = ", ".join(PLAN.machines)
         raise WorkflowError(
@@ -35,17 +35,11 @@ def before_sending():
             "allocations on nodes that others share would wait for one another there: add --profile "
             "profiles/slurm, which limits the resource shared to 1"
         )
-    if not through_slurm():
-        return
-    if not shutil.which("sbatch"):
+    if through_slurm() and not shutil.which("sbatch"):
         raise WorkflowError(
             "there is no `sbatch` on the PATH: start this on a host from which jobs can be sent to "
             "SLURM, such as a login node"
         )
-    if hold_folder():  # otherwise the workflow that has it is at it
-        from snakemake_executor_plugin_gemmgrid_slurm.leftovers import end_leftovers
-
-        end_leftovers(Path(CAMPAIGN))
 
 
 def allocations():
@@ -97,10 +91,18 @@ def tokens_of(wildcards):
 
 def keep_what_is_finished():
     """After an interruption: append what nodes have measured; what they have not may still come."""
-    for block in blocks().values():
-        if PLAN.machines and block.has_parts(Path(STATE, "parts")):
-            command = [*OURS, "gemmgrid.measure", "settle", block.name, "--unfinished"]
-            subprocess.run([*command, "--token", due("kept")], check=False)
+    if PLAN.machines and Path(STATE, "blocks.jsonl").exists() and Path(STATE, "parts").exists():
+        subprocess.run([*OURS, "gemmgrid.measure", "keep"], check=False)
+
+
+def take_up():
+    """Before the DAG is made: what an interrupted run left is ended, and what it measured is kept."""
+    if PLAN.machines and hold_folder():  # otherwise the workflow that has it is at it
+        if through_slurm():
+            from snakemake_executor_plugin_gemmgrid_slurm.leftovers import end_leftovers
+
+            end_leftovers(Path(CAMPAIGN))
+        keep_what_is_finished()
 
 
 def of_machine(key):

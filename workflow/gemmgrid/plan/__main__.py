@@ -57,11 +57,9 @@ def main(arguments: list[str] | None = None) -> int:
     write_atomically(given.state / "study.json", json.dumps(study).encode())
     if cells:
         machines = sorted({cell.machine for cell in plan.cells})
-        there = sum(len(block.cells) for block in blocks if not block.rounds)
-        kept = f" ({there} more are measured, and kept)" if there else ""
         print(
             f"gemmgrid: study {plan.study} on {', '.join(machines)}: "
-            f"{len(cells) - there} of {len(plan.cells)} cells to measure{kept}, "
+            f"{len(cells)} of {len(plan.cells)} cells to measure, "
             f"{len(plan.skipped)} left out with a reason",
             file=sys.stderr,
         )

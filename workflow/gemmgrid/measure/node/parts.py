@@ -38,10 +38,10 @@ class Parts:
     def look_anew(self) -> None:
         """Make a network file system's client read the folder again: a new file does."""
         beside = self._stem.parent / f".look.{os.getpid()}"
-        with passing_over(f"{beside} cannot be written"):
-            beside.parent.mkdir(parents=True, exist_ok=True)
-            beside.touch()
-            beside.unlink(missing_ok=True)
+        if beside.parent.is_dir():
+            with passing_over(f"{beside} cannot be written"):
+                beside.touch()
+                beside.unlink(missing_ok=True)
 
     def file(self, number: int) -> Path:
         return Path(f"{self._stem}.{number}.json")

@@ -42,13 +42,6 @@ class Block:
         """The turn of its first cell in the shuffled grid."""
         return self.cells[0].order
 
-    def has_parts(self, parts: Path) -> bool:
-        """Whether a round of any of its cells is kept in that folder."""
-        return any(
-            any((parts / cell.machine / cell.backend).glob(f"{cell.name}.*.json"))
-            for cell in self.cells
-        )
-
     def line(self) -> dict[str, Any]:
         """The block as its jobs read it."""
         return {
