@@ -216,9 +216,9 @@ def blocks():
     if sending:
         take_up()
     cells = targets().cells(CELLS, HISTORIES)
-    if sending and cells:
-        before_sending()
     found = divide(cells, HISTORIES, Path(STATE, "parts"), SIZES)
+    if sending and found:
+        before_sending(found)
     return {(block.machine, block.name): block for block in found}
 
 
@@ -243,11 +243,6 @@ def tokens():
 def before_ready(wildcards):
     used = {cell.backend for one in blocks().values() for cell in one.cells}
     return [due("plan"), *environments_of(PLAN.backends[name] for name in used)]
-
-
-def agreed(wildcards):
-    """That SLURM would take what is to be sent, before anything else is done for it."""
-    return [due("slurm")] if through_slurm() and blocks() else []
 
 
 def ready(wildcards):
@@ -427,14 +422,6 @@ def forget_start():
     if hold_folder():
         for file in Path(STATE, "due").glob("*"):
             file.unlink(missing_ok=True)
-
-
-def has_begun():
-    """Whether the blocks of this start are on disk: what comes before them did not fail."""
-    try:
-        return all(commands.read_block(Path(STATE, "blocks.jsonl"), name) for _, name in blocks())
-    except (OSError, LookupError):
-        return False
 
 
 def advise(record):

@@ -3,8 +3,6 @@
 
 
 rule plan:
-    input:
-        agreed,
     output:
         PLAN_FILE,
         STUDY,
@@ -27,8 +25,6 @@ for name in made_for([*PLAN.backends.values(), EXPLAINED]):
     rule:
         name:
             f"environment_{name}"
-        input:
-            agreed,
         output:
             temp(due(f"environment.{name}")),
         log:
@@ -40,21 +36,6 @@ for name in made_for([*PLAN.backends.values(), EXPLAINED]):
             command=make_command(name),
         shell:
             "{params.command:q} && touch {output:q}"
-
-
-# Whether SLURM would take what is to be sent.
-rule slurm:
-    output:
-        temp(due("slurm")),
-    log:
-        f"{LOGS}/slurm.log",
-    localrule: True
-    conda:
-        OWN_ENVIRONMENT
-    params:
-        command=slurm_command,
-    shell:
-        "{params.command:q} && touch {output:q}"
 
 
 # The one input of every job that measures.

@@ -20,8 +20,8 @@ def through_slurm():
     return workflow.executor_plugin is not None and workflow.executor_plugin.name == EXECUTOR
 
 
-def before_sending():
-    """Refuse what would be measured on another machine than its name says."""
+def before_sending(found):
+    """Refuse what would be measured on another machine than its name says, and what SLURM would."""
     if PLAN.machines and workflow.local_exec:
         names = ", ".join(PLAN.machines)
         raise WorkflowError(
@@ -35,29 +35,32 @@ def before_sending():
             "allocations on nodes that others share would wait for one another there: add --profile "
             "profiles/slurm, which limits the resource shared to 1"
         )
-    if through_slurm() and not shutil.which("sbatch"):
+    if not through_slurm():
+        return
+    if not shutil.which("sbatch"):
         raise WorkflowError(
             "there is no `sbatch` on the PATH: start this on a host from which jobs can be sent to "
             "SLURM, such as a login node"
         )
+    sent = forecast.allocations(found, PLAN.machines, PLAN.settings)
+    stop_at(check_machines(sent))
 
 
-def allocations():
-    return forecast.allocations(blocks().values(), PLAN.machines, PLAN.settings)
-
-
-def words_of_the_command_line():
-    """What --gemmgrid-slurm-qos and -reservation add to every request."""
+def check_machines(allocations):
+    """What is wrong with the entries of machines that get allocations, asked of SLURM."""
     settings = workflow.executor_settings
     named = {name: getattr(settings, name, None) for name in ("qos", "reservation")}
-    return [f"--{name}={value}" for name, value in named.items() if value]
+    words = [f"--{name}={value}" for name, value in named.items() if value]
+    minutes = resources.minutes(PLAN.settings)
+    found = checks.check(PLAN.machines, allocations, site.read(), minutes, ROOT, words)
+    for note in found.notes:
+        print(f"gemmgrid: note: {note}", file=sys.stderr, flush=True)
+    return found
 
 
-def slurm_command(wildcards, threads):
-    wanted = ["--allocations", forecast.dumps(forecast.largest(allocations()))]
-    cell = ["--cell-minutes", str(resources.minutes(PLAN.settings))]
-    words = ["--", *words_of_the_command_line()]
-    return logged("slurm", "gemmgrid.plan.slurm", "--root", str(ROOT), *wanted, *cell, *words)
+def stop_at(found):
+    if found.problems:
+        raise WorkflowError("\n".join(found.problems))
 
 
 FORECAST = []  # whether it has been shown
@@ -69,14 +72,10 @@ def show_forecast(record):
         return record.levelno >= WARNING or not workflow.output_settings.quiet
     if getattr(record, "event", None) == LogEvent.RUN_INFO:
         FORECAST.append(True)
-        cluster, minutes = site.read(), resources.minutes(PLAN.settings)
-        words = words_of_the_command_line()
-        found = checks.check(PLAN.machines, allocations(), cluster, minutes, ROOT, words)
-        nodes = found.nodes if cluster.problem is None else None
-        print(forecast.forecast(allocations(), nodes), flush=True)
-        found.say()
-        if found.problems:
-            raise WorkflowError("\n".join(found.problems))
+        sent = forecast.allocations(blocks().values(), PLAN.machines, PLAN.settings)
+        found = check_machines(sent)
+        print(forecast.forecast(sent, found.nodes), flush=True)
+        stop_at(found)
     return True
 
 
@@ -91,18 +90,18 @@ def tokens_of(wildcards):
 
 def keep_what_is_finished():
     """After an interruption: append what nodes have measured; what they have not may still come."""
-    if PLAN.machines and Path(STATE, "blocks.jsonl").exists() and Path(STATE, "parts").exists():
+    there = all(Path(STATE, name).exists() for name in ("study.json", "blocks.jsonl", "parts"))
+    if PLAN.machines and there and hold_folder():  # otherwise the workflow that has it is at it
         subprocess.run([*OURS, "gemmgrid.measure", "keep"], check=False)
 
 
 def take_up():
     """Before the DAG is made: what an interrupted run left is ended, and what it measured is kept."""
-    if PLAN.machines and hold_folder():  # otherwise the workflow that has it is at it
-        if through_slurm():
-            from snakemake_executor_plugin_gemmgrid_slurm.leftovers import end_leftovers
+    if PLAN.machines and through_slurm() and hold_folder():
+        from snakemake_executor_plugin_gemmgrid_slurm.leftovers import end_leftovers
 
-            end_leftovers(Path(CAMPAIGN))
-        keep_what_is_finished()
+        end_leftovers(Path(CAMPAIGN))
+    keep_what_is_finished()
 
 
 def of_machine(key):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -55,16 +54,12 @@ _STATES = {
 class Findings:
     """What is wrong (nothing should be sent), and what its reader should know all the same.
 
-    nodes   by machine, how many nodes its entry matches; without those that nobody could ask about
+    nodes   by machine, how many nodes its entry matches; None where the cluster cannot be asked
     """
 
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    nodes: dict[str, int] = field(default_factory=dict)
-
-    def say(self) -> None:
-        for note in self.notes:
-            print(f"gemmgrid: note: {note}", file=sys.stderr, flush=True)
+    nodes: dict[str, int] | None = None
 
 
 def check(
@@ -84,7 +79,7 @@ def check(
     Each message says file, machine and key, what was found, what is allowed and what to write;
     with the project's `root` also the line. Where the cluster could not be asked, one note says so.
     """
-    findings = Findings()
+    findings = Findings(nodes={} if site.problem is None else None)
     if site.problem is not None and allocations:
         findings.notes.append(
             f"nothing in {FILE} could be checked against the cluster: {site.problem}"
@@ -95,7 +90,7 @@ def check(
         entry.check()
         findings.problems += _placed(name, entry.problems, root)
         findings.notes += _placed(name, entry.notes, root)
-        if site.problem is None:
+        if findings.nodes is not None:
             findings.nodes[name] = len(entry.there)
     return findings
 

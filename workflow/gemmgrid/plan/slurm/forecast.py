@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gemmgrid.plan.config.machines import Machine
@@ -71,15 +70,6 @@ def largest(of: Iterable[Allocation]) -> list[Allocation]:
             memory_mb=max(one.memory_mb or 0, most.memory_mb or 0),
         )
     return list(found.values())
-
-
-def dumps(of: Iterable[Allocation]) -> str:
-    """Allocations as an argument of a command."""
-    return json.dumps([asdict(one) for one in of])
-
-
-def loads(text: str) -> list[Allocation]:
-    return [Allocation(**one) for one in json.loads(text)]
 
 
 def forecast(allocations: Sequence[Allocation], matching: Mapping[str, int] | None = None) -> str:
