@@ -1,5 +1,5 @@
-"""What is needed is decided from the histories: whatever becomes of files' times, of Snakemake's own
-notes, of tables, or of a job between its append and its end."""
+"""What is needed is decided from the histories, whatever becomes of files' times, of Snakemake's
+own notes, of tables, or of a job between its append and its end."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ sys.path.insert(0, PACKAGE)
 
 from gemmgrid.plan import ConfigError, load
 from gemmgrid.plan.change import refresh as refreshing
-from gemmgrid.plan.change import stale as standing
+from gemmgrid.plan.change import standing
 from gemmgrid.plan.environments import interpreter
 from gemmgrid.plan.jobs import commands
 from gemmgrid.plan.jobs.blocks import divide, module_sets, turns
