@@ -19,10 +19,11 @@ rule look:
     params:
         request=lambda wildcards: question(wildcards.machine),
         answer=lambda wildcards: LOOK.format(machine=wildcards.machine),
-        command=LOOKER,
+        command=[*OURS, "gemmgrid.logged"],
     shell:
-        'GEMMGRID_SITE_PYTHONPATH="${{PYTHONPATH-}}" {params.command:q} '
-        "--request {params.request:q} --out {params.answer:q} 2> {log:q} && touch {output:q}"
+        'GEMMGRID_SITE_PYTHONPATH="${{PYTHONPATH-}}" {params.command:q} {log:q} '
+        "gemmgrid.measure.host.current_context --request {params.request:q} "
+        "--out {params.answer:q} && touch {output:q}"
 
 
 # The cells whose latest run was made in another context than the machine has now.

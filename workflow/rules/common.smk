@@ -21,6 +21,13 @@ from snakemake.utils import min_version
 from snakemake_interface_executor_plugins.settings import ExecMode
 
 min_version("9.0")
+READ = ("current_basedir", "config_settings", "deployment_settings", "resource_settings")
+READ += ("exec_mode", "dag_settings", "persistence")  # the last for the folders of conda's envs
+if gone := [name for name in READ if not hasattr(workflow, name)]:
+    raise WorkflowError(
+        f"this Snakemake has no workflow.{gone[0]}, which gemmgrid (written for 9.27) reads: "
+        "pip install 'snakemake>=9,<10', or see requirements/run.txt"
+    )
 
 ROOT = Path(str(workflow.current_basedir)).parents[1]
 PACKAGE = str(ROOT / "workflow")
@@ -451,7 +458,8 @@ def hold_folder():
 def forget_start():
     """Remove what says that jobs of this start have ended, and what killed starts left of the kind."""
     if hold_folder():
-        for file in Path(STATE, "due").glob("*"):
+        logs = [log for log in Path(LOGS, "look").glob("*") if START not in log.name]
+        for file in [*Path(STATE, "due").glob("*"), *logs]:
             file.unlink(missing_ok=True)
 
 
