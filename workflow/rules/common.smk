@@ -61,7 +61,11 @@ QUESTIONS = (
     *("expr", "backend", "dtype", "shape", "threads"),  # explain
     "cells_per_allocation",  # SLURM
 )
-CONFIGFILES = [str(path) for path in workflow.config_settings.configfiles]
+HERE = Path.cwd()
+CONFIGFILES = [
+    os.path.relpath(path) if Path(path).is_relative_to(HERE) else str(path)
+    for path in workflow.config_settings.configfiles
+]
 METHODS = {str(method) for method in workflow.deployment_settings.deployment_method}
 MAIN = workflow.exec_mode == ExecMode.DEFAULT  # not the Snakemake that a job starts
 
