@@ -41,7 +41,7 @@ from gemmgrid.plan.jobs import commands
 from gemmgrid.plan.jobs.blocks import divide, module_sets, turns
 from gemmgrid.plan.jobs.needed import Histories
 from gemmgrid.plan.jobs.targets import Targets, is_history, unknown
-from gemmgrid.plan.slurm import need
+from gemmgrid.plan.slurm import checks, forecast, resources, site
 from gemmgrid.records import stamp
 from gemmgrid.records.context import digest
 
@@ -98,7 +98,7 @@ try:
         files=[Path(name) for name in workflow.configfiles],
         modules="env-modules" in METHODS,
     )
-    SIZES = need.sizes(PLAN.machines, PLAN.settings, ASKED.get("cells_per_allocation"))
+    SIZES = resources.sizes(PLAN.machines, PLAN.settings, ASKED.get("cells_per_allocation"))
 except ConfigError as error:
     raise WorkflowError(str(error)) from None
 CELLS = {cell.path: cell for cell in PLAN.cells}
@@ -223,7 +223,12 @@ def targets():
 @functools.cache
 def blocks():
     """The blocks to measure, by machine and name."""
+    sending = MAIN and workflow.executor_plugin is not None and not workflow.dryrun
+    if sending:
+        take_up()
     cells = targets().cells(CELLS, HISTORIES)
+    if sending and cells:
+        before_sending()
     found = divide(cells, HISTORIES, Path(STATE, "parts"), SIZES)
     return {(block.machine, block.name): block for block in found}
 
@@ -249,6 +254,11 @@ def tokens():
 def before_ready(wildcards):
     used = {cell.backend for one in blocks().values() for cell in one.cells}
     return [due("plan"), *environments_of(PLAN.backends[name] for name in used)]
+
+
+def agreed(wildcards):
+    """That SLURM would take what is to be sent, before anything else is done for it."""
+    return [due("slurm")] if through_slurm() and blocks() else []
 
 
 def ready(wildcards):
@@ -396,42 +406,6 @@ def explanation(wildcards, threads):
     )
 
 
-# What SLURM is asked for.
-def of_machine(key):
-    """A resource that the machine's entry names as it is; none where the machine is this one."""
-    return lambda wildcards: getattr(PLAN.machines.get(wildcards.machine), key, None)
-
-
-def cpus_of(wildcards):
-    return PLAN.machines[wildcards.machine].cpus or 1  # without the key nothing is sent
-
-
-RESOURCES = {
-    "slurm_partition": of_machine("partition"),
-    "constraint": of_machine("constraint"),
-    "gres": of_machine("gres"),
-    "slurm_account": of_machine("account"),
-    "qos": of_machine("qos"),
-}
-ALLOCATION = {}
-if PLAN.machines:
-    ALLOCATION = {
-        **RESOURCES,
-        "slurm_extra": lambda wildcards: (
-            "--exclusive" if PLAN.machines[wildcards.machine].exclusive else None
-        ),
-        "cpus_per_task": cpus_of,  # whatever --cores makes of the threads
-        "mem_mb": lambda wildcards: need.block_memory_mb(
-            block_of(wildcards).cells, PLAN.settings, PLAN.machines[wildcards.machine]
-        ),
-        "runtime": lambda wildcards: len(block_of(wildcards).cells) * need.minutes(PLAN.settings),
-        # Allocations on shared nodes go one at a time: on one node they would wait for one another.
-        "shared": lambda wildcards: 0 if PLAN.machines[wildcards.machine].exclusive else 1,
-    }
-# Here every job takes all cores, so that two never overlap; threads are part of the cell.
-THREADS = cpus_of if PLAN.machines else workflow.resource_settings.cores or 1
-
-
 def priority(wildcards):
     """Rounds follow one another, each block in its turn, so that drift is no difference."""
     rank = len(ROUNDS) - int(wildcards.round)
@@ -465,6 +439,14 @@ def forget_start():
         logs = [log for log in Path(LOGS, "look").glob("*") if START not in log.name]
         for file in [*Path(STATE, "due").glob("*"), *logs]:
             file.unlink(missing_ok=True)
+
+
+def has_begun():
+    """Whether the blocks of this start are on disk: what comes before them did not fail."""
+    try:
+        return all(commands.read_block(Path(STATE, "blocks.jsonl"), name) for _, name in blocks())
+    except (OSError, LookupError):
+        return False
 
 
 def advise(record):

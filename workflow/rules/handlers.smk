@@ -12,8 +12,11 @@ onsuccess:
 
 
 onerror:
+    begun = bool(blocks()) and has_begun()
+    if begun:
+        keep_what_is_finished()
     forget_start()
     # A lost job blocks everything behind it: make the report of what is there.
-    if blocks():
+    if begun:
         for what in ("all", "summary"):
             subprocess.run(reporting_now(what, "--out", PAGE), check=False)

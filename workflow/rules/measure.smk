@@ -36,11 +36,7 @@ for number, modules in enumerate(module_sets(PLAN.backends)):
 # What nodes have measured of a block, appended to the histories; what they have not is lost.
 rule settle:
     input:
-        lambda wildcards: [
-            TOKEN.format(machine=wildcards.machine, block=wildcards.block, round=number)
-            for number in block_of(wildcards).rounds
-        ]
-        or ready(wildcards),
+        lambda wildcards: tokens_of(wildcards) or ready(wildcards),
     output:
         temp(SETTLED),
     log:
@@ -50,5 +46,6 @@ rule settle:
         OWN_ENVIRONMENT
     params:
         command=f"{MEASURE} settle",
+        tokens=tokens_of,
     shell:
-        "exec {params.command} {wildcards.block} --token {output:q} --log {log:q} -- {input:q}"
+        "exec {params.command} {wildcards.block} --token {output:q} --log {log:q} --tokens {params.tokens:q}"

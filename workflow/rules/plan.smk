@@ -3,6 +3,8 @@
 
 
 rule plan:
+    input:
+        agreed,
     output:
         PLAN_FILE,
         STUDY,
@@ -25,6 +27,8 @@ for name in made_for([*PLAN.backends.values(), EXPLAINED]):
     rule:
         name:
             f"environment_{name}"
+        input:
+            agreed,
         output:
             temp(due(f"environment.{name}")),
         log:
@@ -36,6 +40,21 @@ for name in made_for([*PLAN.backends.values(), EXPLAINED]):
             command=make_command(name),
         shell:
             "{params.command:q} && touch {output:q}"
+
+
+# Whether SLURM would take what is to be sent.
+rule slurm:
+    output:
+        temp(due("slurm")),
+    log:
+        f"{LOGS}/slurm.log",
+    localrule: True
+    conda:
+        OWN_ENVIRONMENT
+    params:
+        command=slurm_command,
+    shell:
+        "{params.command:q} && touch {output:q}"
 
 
 # The one input of every job that measures.

@@ -1,5 +1,6 @@
 """The measured side's command: `block` measures one round of a block's cells, one after another;
-`settle` joins what nodes have measured, and records what they have not.
+`settle` joins what nodes have measured, and records what they have not; `keep` joins what they have
+finished of all blocks, after an interruption.
 
 Ends with exit code 0 and a run that says what happened, except when it is interrupted or the disk
 refuses the record: then nothing is recorded, and the earlier history is as it was.
@@ -27,6 +28,7 @@ from gemmgrid.measure.supervise.progress import Progress, outcome_line, passing_
 from gemmgrid.measure.supervise.supervisor import measure_cell
 from gemmgrid.records import history
 from gemmgrid.records.context import digest
+from gemmgrid.records.foreign_runs import is_elsewhere
 
 UNKEPT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES})
 
@@ -52,6 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
 
     try:
         study = json.loads((given.state / "study.json").read_text(encoding="utf-8"))
+        if given.what == "keep":
+            keep_finished(study, given.state)
+            return 0
         block = find_block(given.state / "blocks.jsonl", given.block)
         if given.what == "block":
             with measuring(look):
@@ -136,18 +141,52 @@ def settle_block(
     A token of an allocation that did not end well says why: {"lost": {"reason", "job_id", "node",
     "partition"}}.
     """
+    gone = strange = 0
     endings = [json.loads(token.read_bytes()).get("lost") for token in given.tokens]
     ending = next(filter(None, endings), None) or {"reason": "its job ended without a word"}
     for entry in block["cells"]:
         parts = Parts(given.state / "parts", entry, study["settings"]["rounds"])
+        parts.look_anew()
         if parts.is_over:
             parts.forget()
             continue
         run = parts.join()
         if run is None:
             run = lost.record(block["machine"], entry, study, ending)
+            gone += 1
+        strange += is_elsewhere(run)
         progress = Progress(given.state / "progress.json", given.log)
         progress.tick(f"{run['machine']}  {outcome_line(run)}")
+    if gone:
+        _say(f"{_counted(gone)} lost; the same command sends them again")
+    if strange:
+        _say(
+            f"{_counted(strange)} ran on nodes that are not what config/machines.yaml promises: "
+            "see the report. The same command sends them again"
+        )
+
+
+def keep_finished(study: Mapping[str, Any], state: Path) -> None:
+    """Append what nodes have finished of the blocks on disk; what they have not may still come."""
+    lines = (state / "blocks.jsonl").read_text(encoding="utf-8").splitlines()
+    kept = 0
+    for entry in (entry for line in lines for entry in json.loads(line)["cells"]):
+        parts = Parts(state / "parts", entry, study["settings"]["rounds"])
+        parts.look_anew()
+        if parts.is_over:
+            parts.forget()
+        else:
+            kept += parts.join() is not None
+    if kept:
+        _say(f"{_counted(kept)} of allocations that did not end well are kept")
+
+
+def _counted(cells: int) -> str:
+    return "1 cell" if cells == 1 else f"{cells} cells"
+
+
+def _say(text: str) -> None:
+    print(f"gemmgrid: {text}", file=sys.stderr, flush=True)
 
 
 def _place(run: dict[str, Any], request: requests.Request, results: Path) -> dict[str, Any]:
@@ -192,10 +231,12 @@ def _place_on_node(run: dict[str, Any], request: requests.Request, results: Path
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gemmgrid.measure", description=__doc__)
     commands = parser.add_subparsers(dest="what", required=True)
-    for name in ("block", "settle"):
+    for name in ("block", "settle", "keep"):
         command = commands.add_parser(name)
-        command.add_argument("block", help="its name in blocks.jsonl")
         command.add_argument("--state", type=Path, default=Path("results/.plan"))
+        if name == "keep":
+            continue
+        command.add_argument("block", help="its name in blocks.jsonl")
         command.add_argument("--results", type=Path, default=Path("results"))
         command.add_argument("--log", type=Path, help="file that keeps what is printed")
         command.add_argument("--token", type=Path, required=True, help="written as the last thing")
@@ -205,7 +246,9 @@ def _parser() -> argparse.ArgumentParser:
                 "--keep-only", action="store_true", help="append nothing: on a node"
             )
         else:
-            command.add_argument("--tokens", type=Path, nargs="*", default=[], help="of its jobs")
+            command.add_argument(
+                "--tokens", type=Path, nargs="*", default=[], help="what its allocations left"
+            )
     return parser
 
 

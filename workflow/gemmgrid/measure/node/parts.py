@@ -9,6 +9,7 @@ nodes every run goes this way, and the submit host joins and appends it.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -33,6 +34,14 @@ class Parts:
         self.rounds = range(1, rounds + 1)
         place = Path(*self.history.parts[-3:-1])
         self._stem = folder / place / f"{self.history.stem}.{entry['occasion']}"
+
+    def look_anew(self) -> None:
+        """Make a network file system's client read the folder again: a new file does."""
+        beside = self._stem.parent / f".look.{os.getpid()}"
+        if beside.parent.is_dir():
+            with passing_over(f"{beside} cannot be written"):
+                beside.touch()
+                beside.unlink(missing_ok=True)
 
     def file(self, number: int) -> Path:
         return Path(f"{self._stem}.{number}.json")

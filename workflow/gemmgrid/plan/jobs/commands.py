@@ -69,9 +69,14 @@ def digest_of(study: Path) -> str | None:
 
 
 def read_block(path: Path, name: str) -> Block:
-    """The block of that name from blocks.jsonl, as far as a job's resources need it."""
+    """The block of that name from blocks.jsonl, as far as a job's resources need it.
+
+    OSError and LookupError where it is not there.
+    """
     with path.open(encoding="utf-8") as lines:
-        line = next(line for line in lines if line.startswith(f'{{"block":"{name}",'))
+        line = next((line for line in lines if line.startswith(f'{{"block":"{name}",')), None)
+    if line is None:
+        raise LookupError(f"{path} has no block {name}")
     told = json.loads(line)
     cells = tuple(
         PlannedCell(

@@ -52,11 +52,11 @@ class Histories:
         return ELSEWHERE if self.plan.machines and is_elsewhere(run) else None
 
     def occasion(self, cell: PlannedCell) -> str:
-        """What the next run of this cell is for: its spec, the settings and the run before it.
+        """What the next run of this cell is for: its place, spec, the settings, the run before it.
 
         Whatever an interrupted run left under another occasion belongs to another run.
         """
-        return digest([spec_digest(cell.spec), self._settings, self.latest_id(cell)], 16)
+        return digest([cell.path, spec_digest(cell.spec), self._settings, self.latest_id(cell)], 16)
 
     @cached_property
     def _settings(self) -> str:

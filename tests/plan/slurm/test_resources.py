@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gemmgrid.plan.config.errors import ConfigError
-from gemmgrid.plan.slurm.need import cells_per_allocation, memory_mb, minutes
+from gemmgrid.plan.slurm.resources import cells_per_allocation, memory_mb, minutes
 from gemmgrid.records.cell import Cell
 
 SETTINGS = {
@@ -20,15 +20,15 @@ SETTINGS = {
 @pytest.mark.parametrize(
     ("name", "needed"),
     [
-        # 600 for Snakemake and the supervisor, and
+        # 400 for Snakemake and the supervisor, and
         # (three sets + 40 for each thread + 1000 for the library) / 0.8.
-        ("gemm.float32.1000x1000x1000.t8", 600 + 1695),  # sets of 12 MB: 1356 / 0.8
-        ("gemm.float64.20000x20000x20000.t64", 600 + 40450),  # of 9600 MB: 32360 / 0.8
-        ("dot.complex128.1000000.t1", 600 + 1421),  # of 32 MB and 16 bytes: 1136.00005 / 0.8
-        ("gemv.float32.1000x2000.t1", 600 + 1331),  # of 8.012 MB: 1064.036 / 0.8
-        ("gemm.float32.1000x1000x1000.t8.b10", 600 + 2100),  # ten products: 1680 / 0.8
-        ("gemm.float32.1000x1000x1000.t8.reuse", 600 + 1680),  # two arrays: 1344 / 0.8
-        ("gemm.float32.1000x1000x1000.t8.cold", 600 + 3038),  # and a gibibyte: 2430 / 0.8
+        ("gemm.float32.1000x1000x1000.t8", 400 + 1695),  # sets of 12 MB: 1356 / 0.8
+        ("gemm.float64.20000x20000x20000.t64", 400 + 40450),  # of 9600 MB: 32360 / 0.8
+        ("dot.complex128.1000000.t1", 400 + 1421),  # of 32 MB and 16 bytes: 1136.00005 / 0.8
+        ("gemv.float32.1000x2000.t1", 400 + 1331),  # of 8.012 MB: 1064.036 / 0.8
+        ("gemm.float32.1000x1000x1000.t8.b10", 400 + 2100),  # ten products: 1680 / 0.8
+        ("gemm.float32.1000x1000x1000.t8.reuse", 400 + 1680),  # two arrays: 1344 / 0.8
+        ("gemm.float32.1000x1000x1000.t8.cold", 400 + 3038),  # and a gibibyte: 2430 / 0.8
     ],
 )
 def test_memory_of_a_cell(entry, name, needed):
@@ -39,7 +39,7 @@ def test_memory_of_a_cell(entry, name, needed):
 def test_a_smaller_share_of_memory_needs_more_of_it(entry):
     cell = Cell.parse("gemm.float32.1000x1000x1000.t8")
     half = {**SETTINGS, "memory_fraction": 0.5}
-    assert memory_mb(cell, half, entry("ice: {}")["ice"]) == 600 + 2712
+    assert memory_mb(cell, half, entry("ice: {}")["ice"]) == 400 + 2712
 
 
 def test_the_entry_has_the_last_word_on_memory(entry):

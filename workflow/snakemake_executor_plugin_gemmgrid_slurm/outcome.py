@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pwd
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from gemmgrid.plan.slurm.ask import Answer, ask
-from gemmgrid.plan.slurm.fields import minutes, records, value
-from gemmgrid.plan.slurm.watch import ENDED
+from gemmgrid.plan.slurm.ask import Asking, ask, minutes, records, value
 
 OUT_OF_MEMORY = 125
 """The signal by which SLURM's accounting says that a step ran out of memory (DerivedExitCode)."""
@@ -17,6 +14,7 @@ _COLUMNS = (
     *("JobID", "State", "ExitCode", "DerivedExitCode", "Reason", "NodeList"),
     *("Timelimit", "ReqMem", "MaxRSS", "Partition"),
 )
+_UNFINISHED = frozenset({"PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING"})
 _SAID_BY_STATE = frozenset(
     {
         *("none", "(null)", "timelimit", "outofmemory", "nodedown", "preempted", "deadline"),
@@ -24,8 +22,6 @@ _SAID_BY_STATE = frozenset(
     }
 )
 """SLURM's reasons, in lower case, that say no more than the job's state."""
-
-Asking = Callable[..., Answer]
 
 
 @dataclass(frozen=True)
@@ -37,6 +33,15 @@ class Outcome:
     text: str
     node: str | None = None
     partition: str | None = None
+
+    def lost(self) -> dict[str, str | None]:
+        """What a run of a lost cell says of it."""
+        return {
+            "reason": self.text,
+            "job_id": self.job or None,
+            "node": self.node,
+            "partition": self.partition,
+        }
 
 
 @dataclass(frozen=True)
@@ -106,16 +111,16 @@ class _Facts:
         return f" with exit code {code}" if code.isdecimal() else ""
 
 
-def of(job: str, asking: Asking = ask) -> Outcome:
+def outcome_of(job: str, asking: Asking = ask) -> Outcome:
     """The outcome of one job. Never raises."""
     accounted = asking("sacct", "-P", "-n", "-j", job, f"--format={','.join(_COLUMNS)}")
     found = from_accounting(job, _rows(accounted.text or ""))
     # The accounting may lag behind, or have missed the end.
-    if found is not None and found.state in ENDED:
+    if found is not None and found.state not in _UNFINISHED:
         return found
     answer = asking("scontrol", "-o", "show", "job", job)
     remembered = from_controller(job, answer.text or "")
-    if remembered is not None and (found is None or remembered.state in ENDED):
+    if remembered is not None and (found is None or remembered.state not in _UNFINISHED):
         return remembered
     if found is not None:
         return found
@@ -202,10 +207,8 @@ def _spelled(count: int) -> str:
 
 
 def refused(message: str) -> Outcome:
-    """The outcome of a job that SLURM did not take, from the plugin's message about it."""
-    told = re.search(r"error message was '(.*?)'\.\s+sbatch call", message, re.S)
-    told = told or re.search(r"error message was '(.*)'", message, re.S)
-    text = " ".join((told[1] if told else message).split()) or "sbatch was interrupted"
+    """The outcome of a job that SLURM did not take, from what sbatch said."""
+    text = " ".join(message.split()) or "sbatch was interrupted"
     if re.search(r"submit limit|MaxSubmit|MaxJobCount|QOSMax\w*Submit", text, re.I):
         text += " (with fewer allocations at a time it may: --jobs N, or more cells_per_allocation)"
     return Outcome("", "REFUSED", f"REFUSED: SLURM did not take the job: {text}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgrid.plan.slurm.forecast import WIDTH, Allocation, forecast
+from gemmgrid.plan.slurm.forecast import WIDTH, Allocation, dumps, forecast, largest, loads
 
 ICE = Allocation("icelake", 50, 120, 64, 64000, "cpu", "icelake&avx512")
 LAST = Allocation("icelake", 20, 55, 64, 64000, "cpu", "icelake&avx512")
@@ -70,3 +70,13 @@ def test_nothing_to_send():
     assert forecast([]) == (
         "Nothing to send: every cell of every machine behind SLURM has been measured."
     )
+
+
+def test_the_largest_of_each_machine_stands_for_all():
+    (ice, h200) = largest([LAST, ICE, H200, LAST])
+    assert (ice.cells, ice.minutes, ice.memory_mb) == (50, 120, 64000)
+    assert h200 == H200
+
+
+def test_allocations_go_through_a_command_line():
+    assert loads(dumps([ICE, H200])) == [ICE, H200]

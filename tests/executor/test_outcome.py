@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gemmgrid.plan.slurm.ask import Answer
-from gemmgrid.plan.slurm.outcome import Outcome, of, refused
+from snakemake_executor_plugin_gemmgrid_slurm.outcome import Outcome, outcome_of, refused
 
 NO_SACCT = "'sacct' is not installed here (not found in PATH)"
 INVALID = (
@@ -131,7 +131,7 @@ def asking(accounting: str | None, remembered: str | None = None):
     ],
 )
 def test_from_the_accounting(rows, state, text, place):
-    found = of("9", asking(rows))
+    found = outcome_of("9", asking(rows))
     assert found == Outcome("9", state, f"{state}: SLURM job 9 {text}", *place)
 
 
@@ -148,7 +148,7 @@ def test_from_the_accounting(rows, state, text, place):
     ],
 )
 def test_time_limits_are_spelled(limit, spelled):
-    found = of("9", asking(TIMEOUT.replace("00:02:00", limit)))
+    found = outcome_of("9", asking(TIMEOUT.replace("00:02:00", limit)))
     assert found.text == f"TIMEOUT: SLURM job 9 on ice1 reached its time limit{spelled}"
 
 
@@ -163,12 +163,12 @@ def test_time_limits_are_spelled(limit, spelled):
     ],
 )
 def test_memory_as_versions_spell_it(asked, told):
-    found = of("9", asking(OUT_OF_MEMORY.replace("120M", asked)))
+    found = outcome_of("9", asking(OUT_OF_MEMORY.replace("120M", asked)))
     assert found.text.startswith(f"OUT_OF_MEMORY: SLURM job 9 on ice1 ran out of memory{told}")
 
 
 def test_memory_that_ran_out_on_the_way_does_not_hide_another_end():
-    found = of("9", asking(TIMEOUT + "9.1|OUT_OF_MEMORY|0:125|||ice1|||1K|\n"))
+    found = outcome_of("9", asking(TIMEOUT + "9.1|OUT_OF_MEMORY|0:125|||ice1|||1K|\n"))
     assert found.state == "TIMEOUT"
 
 
@@ -205,7 +205,7 @@ def test_memory_that_ran_out_on_the_way_does_not_hide_another_end():
     ],
 )
 def test_from_the_controller_where_there_is_no_accounting(accounting, line, state, text):
-    found = of("9", asking(accounting, line))
+    found = outcome_of("9", asking(accounting, line))
     assert (found.state, found.text) == (state, f"{state}: SLURM job 9 {text}")
     assert found.partition == "cpu"
     assert found.node == (None if " NodeList=(null)" in line else "ice1")
@@ -213,11 +213,11 @@ def test_from_the_controller_where_there_is_no_accounting(accounting, line, stat
 
 def test_the_controller_knows_of_an_end_that_the_accounting_has_not_heard_of():
     running = COMPLETED.replace("COMPLETED", "RUNNING")
-    assert of("9", asking(running, controller("TIMEOUT", "TimeLimit"))).state == "TIMEOUT"
+    assert outcome_of("9", asking(running, controller("TIMEOUT", "TimeLimit"))).state == "TIMEOUT"
 
 
 def test_a_job_that_is_nowhere_but_runs_for_the_accounting():
-    found = of("9", asking(COMPLETED.replace("COMPLETED", "RUNNING")))
+    found = outcome_of("9", asking(COMPLETED.replace("COMPLETED", "RUNNING")))
     assert (found.state, found.node) == ("RUNNING", "ice1")
     assert found.text == (
         "RUNNING: SLURM job 9 on ice1 was lost sight of: SLURM's queue does not list it any more"
@@ -225,10 +225,10 @@ def test_a_job_that_is_nowhere_but_runs_for_the_accounting():
 
 
 def test_nothing_at_all():
-    assert of("9", asking(None)) == Outcome(
+    assert outcome_of("9", asking(None)) == Outcome(
         "9", None, f"SLURM does not know job 9 any more ({NO_SACCT}; {INVALID})"
     )
-    assert of("9", asking("")).text == (
+    assert outcome_of("9", asking("")).text == (
         f"SLURM does not know job 9 any more (its accounting does not list it; {INVALID})"
     )
 
@@ -237,25 +237,25 @@ def test_nothing_at_all():
     "text", ["|||", "9|", "9|TIMEOUT", "99|TIMEOUT|0:0|0:0|None|ice1|00:02:00|1M||cpu", "9" * 999]
 )
 def test_odd_answers_do_not_raise(text):
-    assert of("9", asking(text)).state is None
-    assert of("9", asking(text, text)).state is None
-    assert of("9", asking("9||||||||||", "JobId=9")).job == "9"
-    assert of("9", asking("9|||||||||")).text.startswith("UNKNOWN: SLURM job 9 was lost sight of")
+    assert outcome_of("9", asking(text)).state is None
+    assert outcome_of("9", asking(text, text)).state is None
+    assert outcome_of("9", asking("9||||||||||", "JobId=9")).job == "9"
+    assert outcome_of("9", asking("9|||||||||")).text.startswith(
+        "UNKNOWN: SLURM job 9 was lost sight of"
+    )
 
 
 @pytest.mark.parametrize(
     ("message", "text"),
     [
         (
-            "SLURM sbatch failed. The error message was 'sbatch: error: Batch job submission "
-            "failed: Job violates accounting/QOS policy (job submit limit, user's size and/or "
-            "time limits)'.\n    sbatch call:\n        sbatch --job-name 'x' /dev/stdin\n",
+            "sbatch: error: Batch job submission failed:\n Job violates accounting/QOS policy (job "
+            "submit limit, user's size and/or time limits)\n",
             "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job "
             "submit limit, user's size and/or time limits) (with fewer allocations at a time it "
             "may: --jobs N, or more cells_per_allocation)",
         ),
-        ("The error message was 'WorkflowError: no account'", "WorkflowError: no account"),
-        ("The error message was ''.\n    sbatch call:\n  x", "sbatch was interrupted"),
+        ("", "sbatch was interrupted"),
         ("something else", "something else"),
     ],
 )
@@ -263,3 +263,13 @@ def test_a_refusal_is_told_whole(message, text):
     found = refused(message)
     assert found.text == f"REFUSED: SLURM did not take the job: {text}"
     assert (found.job, found.state) == ("", "REFUSED")
+
+
+def test_what_a_lost_run_says_of_it():
+    assert outcome_of("9", asking(PREEMPTED)).lost() == {
+        "reason": "PREEMPTED: SLURM job 9 on mil1 had to make way for another job",
+        "job_id": "9",
+        "node": "mil1",
+        "partition": "spare",
+    }
+    assert refused("no").lost()["job_id"] is None

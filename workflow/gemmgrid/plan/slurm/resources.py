@@ -11,8 +11,8 @@ from gemmgrid.plan.config.machines import FILE, Machine
 from gemmgrid.plan.grid.expand import PlannedCell
 from gemmgrid.records.cell import Cell
 
-SNAKEMAKE_MB = 600
-"""Two Snakemake processes lead to a cell in an allocation, and the supervisor: 200 MB each."""
+SNAKEMAKE_MB = 400
+"""A Snakemake process leads to the cells of an allocation, and the supervisor: 200 MB each."""
 LIBRARY_MB = 1000
 """An interpreter with NumPy and a large library such as PyTorch, before any operand."""
 SETS = 3
@@ -26,7 +26,7 @@ EVIDENCE_S, GRACE_S, START_S = 30.0, 5.0, 2.0
 PLACE_S = 10.0
 """What a cell takes beside its processes: the machine's facts, SLURM's answers, its files."""
 LEAST_MIN = 2
-"""Minutes that even the shortest cell gets: Snakemake starts twice before the first one."""
+"""Minutes that even the shortest cell gets: Snakemake starts before the first one."""
 CELLS = 50
 """Cells of one allocation where nothing else is said."""
 
@@ -91,3 +91,8 @@ def cells_per_allocation(
             ]
         )
     return min(count, fitting)
+
+
+def counted(cells: int) -> str:
+    """`1 cell`, `2 cells`."""
+    return "1 cell" if cells == 1 else f"{cells} cells"
