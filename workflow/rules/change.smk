@@ -17,7 +17,7 @@ rule look:
         mem_mb=500,
         runtime=5,
     params:
-        request=lambda wildcards: question(wildcards.machine),
+        request=lambda wildcards: MACHINES.question(wildcards.machine),
         answer=lambda wildcards: LOOK.format(machine=wildcards.machine),
         command=[*OURS, "gemmgrid.logged"],
     shell:
@@ -30,7 +30,7 @@ rule look:
 rule stale:
     input:
         planned,
-        [f"{STATE}/due/look.{machine}.{START}" for machine in machines()],
+        [f"{STATE}/due/look.{machine}.{START}" for machine in MACHINES.names],
     log:
         f"{LOGS}/stale.log",
     localrule: True
