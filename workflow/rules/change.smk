@@ -17,19 +17,20 @@ rule look:
         mem_mb=500,
         runtime=5,
     params:
-        request=lambda wildcards: question(wildcards.machine),
+        request=lambda wildcards: MACHINES.question(wildcards.machine),
         answer=lambda wildcards: LOOK.format(machine=wildcards.machine),
-        command=LOOKER,
+        command=[*OURS, "gemmgrid.logged"],
     shell:
-        'GEMMGRID_SITE_PYTHONPATH="${{PYTHONPATH-}}" {params.command:q} '
-        "--request {params.request:q} --out {params.answer:q} 2> {log:q} && touch {output:q}"
+        'GEMMGRID_SITE_PYTHONPATH="${{PYTHONPATH-}}" {params.command:q} {log:q} '
+        "gemmgrid.measure.host.current_context --request {params.request:q} "
+        "--out {params.answer:q} && touch {output:q}"
 
 
 # The cells whose latest run was made in another context than the machine has now.
 rule stale:
     input:
         planned,
-        [f"{STATE}/due/look.{machine}.{START}" for machine in machines()],
+        [f"{STATE}/due/look.{machine}.{START}" for machine in MACHINES.names],
     log:
         f"{LOGS}/stale.log",
     localrule: True

@@ -1,8 +1,7 @@
 # What the rules look things up in: the plan, made once at parse time from the merged config, and
 # what the command line asks for, found out when the DAG is made. What reads Snakemake's own objects
-# stands here and nowhere else; it was written for Snakemake 9.27 and is checked at the end.
+# stands here and nowhere else; it was written for Snakemake 9.27, and is checked first.
 
-import fcntl
 import functools
 import importlib.util
 import json
@@ -21,21 +20,30 @@ from snakemake.utils import min_version
 from snakemake_interface_executor_plugins.settings import ExecMode
 
 min_version("9.0")
+READ = ("current_basedir", "config_settings", "deployment_settings", "resource_settings")
+READ += ("exec_mode", "dag_settings", "persistence")  # the last for the folders of conda's envs
+if gone := [name for name in READ if not hasattr(workflow, name)]:
+    raise WorkflowError(
+        f"this Snakemake has no workflow.{gone[0]}, which gemmgrid (written for 9.27) reads: "
+        "pip install 'snakemake>=9,<10', or see requirements/run.txt"
+    )
 
 ROOT = Path(str(workflow.current_basedir)).parents[1]
 PACKAGE = str(ROOT / "workflow")
 sys.path.insert(0, PACKAGE)
 
 from gemmgrid.plan import ConfigError, load
-from gemmgrid.plan.change import refresh as refreshing
-from gemmgrid.plan.change import stale as standing
-from gemmgrid.plan.environments import interpreter
-from gemmgrid.plan.jobs import commands
+from gemmgrid.plan.change import asking
+from gemmgrid.plan.change.refresh import WrongChoiceError, study_arguments
+from gemmgrid.plan.environments import choice, interpreter
+from gemmgrid.plan.jobs import commands, files
 from gemmgrid.plan.jobs.blocks import divide, module_sets, turns
+from gemmgrid.plan.jobs.files import COMPLETE, LOGS, LOOK, PAGE, SETTLED, STAMP, STATE, STUDY
+from gemmgrid.plan.jobs.files import PLAN as PLAN_FILE
+from gemmgrid.plan.jobs.files import TABLES, TOKEN
 from gemmgrid.plan.jobs.needed import Histories
 from gemmgrid.plan.jobs.targets import Targets, is_history, unknown
 from gemmgrid.plan.slurm import checks, forecast, resources, site
-from gemmgrid.records import stamp
 from gemmgrid.records.context import digest
 
 # The scheduler's two lines a job would drown the line that each cell prints; and what failed has been
@@ -54,32 +62,18 @@ QUESTIONS = (
     *("expr", "backend", "dtype", "shape", "threads"),  # explain
     "cells_per_allocation",  # SLURM
 )
-CONFIGFILES = [str(path) for path in workflow.config_settings.configfiles]
+HERE = Path.cwd()
+CONFIGFILES = [
+    os.path.relpath(path) if Path(path).is_relative_to(HERE) else str(path)
+    for path in workflow.config_settings.configfiles
+]
 METHODS = {str(method) for method in workflow.deployment_settings.deployment_method}
 MAIN = workflow.exec_mode == ExecMode.DEFAULT  # not the Snakemake that a job starts
 
 
-def choose_deployment():
-    """conda with --use-conda, otherwise `--config deploy=…`, otherwise venvs that uv builds."""
-    wanted = config.pop("deploy", None)
-    if wanted not in (None, "venv", "conda", "none"):
-        raise WorkflowError(f"--config deploy: found {wanted!r}; allowed: venv, conda, none")
-    if "conda" not in METHODS:
-        return wanted or "venv"
-    # It may also be a function of the shell, exported.
-    if shutil.which("conda") or "BASH_FUNC_conda%%" in os.environ or not MAIN:
-        return "conda"
-    raise WorkflowError(
-        "--use-conda needs conda, and there is no `conda` on the PATH. Either\n"
-        "  - install it (https://conda-forge.org/download), open a new shell, and start again; or\n"
-        "  - leave out --use-conda: uv then builds the backends' environments from PyPI\n"
-        "    (make bench DEPLOY=venv, or snakemake --cores 1)."
-    )
-
-
-DEPLOY = choose_deployment()
 ASKED = {key: config.pop(key) for key in QUESTIONS if key in config}
 try:
+    DEPLOY = choice.choose(config.pop("deploy", None), "conda" in METHODS, not MAIN)
     PLAN = load(
         config,
         ROOT,
@@ -100,17 +94,6 @@ ROUNDS = range(1, PLAN.settings["rounds"] + 1)
 HISTORIES = Histories(PLAN)
 DIGEST = PLAN.whole_digest(CONFIGFILES)
 
-STATE = "results/.plan"
-LOGS = f"{STATE}/logs"
-PLAN_FILE, STUDY = f"{STATE}/plan.jsonl", f"{STATE}/study.json"
-COMPLETE, STAMP = f"{STATE}/complete.json", f"{STATE}/tables.stamp"
-PAGE = "reports/index.html"
-TABLES = [
-    *(f"results/tables/{name}.{kind}" for name in ("cells", "runs") for kind in ("csv", "parquet")),
-    *("results/tables/comparisons.csv", "results/tables/problems.csv"),
-]
-TOKEN = f"{STATE}/tokens/{{machine}}/{{block}}.{{round}}"
-SETTLED = f"{STATE}/tokens/{{machine}}/{{block}}.settled"
 # Outputs that only say that a job of this very start has ended: one that a killed start left must
 # mean nothing to the next.
 START = f"{time.time_ns():x}"
@@ -216,7 +199,7 @@ def blocks():
     if sending:
         take_up()
     cells = targets().cells(CELLS, HISTORIES)
-    found = divide(cells, HISTORIES, Path(STATE, "parts"), SIZES)
+    found = divide(cells, HISTORIES, Path(files.PARTS), SIZES)
     if sending and found:
         before_sending(found)
     return {(block.machine, block.name): block for block in found}
@@ -226,7 +209,7 @@ def block_of(wildcards):
     """The block of a job; the Snakemake that a job starts reads it, as its cells' supervisor does."""
     if MAIN:
         return blocks()[wildcards.machine, wildcards.block]
-    return commands.read_block(Path(STATE, "blocks.jsonl"), wildcards.block)
+    return commands.read_block(Path(files.BLOCKS), wildcards.block)
 
 
 def tokens():
@@ -264,8 +247,7 @@ def plan_command(wildcards, threads):
 
 @functools.cache
 def plan_is_due():
-    """Whether the plan on disk is another one than the config means."""
-    return not Path(PLAN_FILE).exists() or commands.digest_of(Path(STUDY)) != DIGEST
+    return files.plan_is_due(DIGEST)
 
 
 def planned(wildcards=None):
@@ -279,11 +261,8 @@ def measured(wildcards):
 
 @functools.cache
 def tables_are_due():
-    """Whether the tables were made from other results than will lie there; times decide nothing."""
-    missing = not all(map(os.path.exists, TABLES))
-    if missing or plan_is_due() or targets().target_forced or blocks():
-        return True
-    return stamp.read(Path(STAMP)) != stamp.stamp(Path("results"), DIGEST)
+    wanted = plan_is_due() or targets().target_forced or blocks()
+    return bool(wanted) or files.tables_are_due(DIGEST)
 
 
 def shown(wildcards=None):
@@ -301,77 +280,25 @@ def one_cell(wildcards):
 
 
 # What a machine is like now, and which cells no longer describe it.
-LATEST = standing.Latest()
-LOOK = f"{STATE}/now/{{machine}}.json"
-LOOKED_LATELY_S = 3600
 LOOKER = [*OURS, "gemmgrid.measure.host.current_context"]
-# Jobs get the site's PYTHONPATH under this name, because theirs is the package's.
-SITE = "GEMMGRID_SITE_PYTHONPATH"
-STUDY_ARGUMENTS = refreshing.study_arguments(
+STUDY_ARGUMENTS = study_arguments(
     workflow.config_settings.configfiles, workflow.config_settings.config
 )
-
-
-@functools.cache
-def entries():
-    """The planned cells, as far as their standing needs them."""
-    return [standing.Entry(c.machine, c.backend, c.cell, c.path) for c in PLAN.cells]
-
-
-def machines():
-    return sorted({cell.machine for cell in PLAN.cells})
-
-
-def question(machine):
-    """What a machine is asked: its backends, and the packages and files that their runs named."""
-    asked = standing.request(machine, entries(), PLAN.backends, DEPLOY, ROOT, LATEST, conda_prefix)
-    return json.dumps(asked, sort_keys=True)
-
-
-def look_here(machine):
-    """Ask this machine, at once."""
-    answer = Path(LOOK.format(machine=machine))
-    environment = {**os.environ, SITE: os.environ.get("PYTHONPATH", "")}
-    command = [*LOOKER, "--request", question(machine), "--out", str(answer)]
-    if subprocess.run(command, env=environment, check=False).returncode:
-        raise WorkflowError("this machine's context could not be read: see the message above")
-    return standing.read_answer(answer)
-
-
-def last_look(machine):
-    """What a machine behind SLURM said to the last `stale`, if that is not long ago."""
-    answer = Path(LOOK.format(machine=machine))
-    if not answer.exists() or answer.stat().st_mtime < time.time() - LOOKED_LATELY_S:
-        again = refreshing.command("stale", STUDY_ARGUMENTS, DEPLOY, True)
-        raise WorkflowError(
-            f"what machine {machine} is like now is not known: {answer} is missing or more than "
-            f"an hour old. Ask a node of it first: {again}"
-        )
-    return standing.read_answer(answer)
+MACHINES = asking.Machines(PLAN, ROOT, LOOK, LOOKER, STUDY_ARGUMENTS, conda_prefix)
 
 
 @functools.cache
 def refreshed():
     """The paths of the cells that a refresh measures again."""
-    only, age = ASKED.get("only"), ASKED.get("older_than")
-    read = last_look if PLAN.machines else look_here
-    answers = {machine: read(machine) for machine in machines()}
-    found = standing.standings(entries(), answers, LATEST)
     try:
-        chosen = refreshing.chosen(found, only, age)
-    except refreshing.WrongChoiceError as error:
+        return MACHINES.chosen(ASKED.get("only"), ASKED.get("older_than"))
+    except (asking.UnknownContextError, WrongChoiceError) as error:
         raise WorkflowError(str(error)) from None
-    print(f"gemmgrid: {refreshing.told(chosen, only, age)}", file=sys.stderr)
-    return [one.entry.path for one in chosen]
 
 
 def stale_command(wildcards, threads):
-    behind_slurm = bool(PLAN.machines)
-    again = refreshing.command("refresh", STUDY_ARGUMENTS, DEPLOY, behind_slurm)
-    one_cell = refreshing.command("-f {}", STUDY_ARGUMENTS, DEPLOY, behind_slurm)
-    words = ["--plan", PLAN_FILE, "--again", again, "--one-cell", one_cell]
-    answers = [LOOK.format(machine=machine) for machine in machines()]
-    return logged("stale", "gemmgrid.plan.change.stale", *words, *answers)
+    words = ["--plan", PLAN_FILE, *MACHINES.listing_words()]
+    return logged("stale", "gemmgrid.plan.change.stale", *words)
 
 
 # The backend that `explain` asks about, and the command that explains.
@@ -397,46 +324,20 @@ def priority(wildcards):
 
 
 # Handlers.
-HELD = []  # the folder's lock, as long as this process lives
+FOLDER = files.Folder()
 
 
 def hold_folder():
-    """Whether this workflow has the folder to itself; unlike Snakemake's lock it goes with us."""
-    if not HELD:
-        folder = Path(".snakemake")
-        folder.mkdir(exist_ok=True)
-        held = (folder / "gemmgrid.lock").open("w")
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError as error:  # a file system without locks
-            note = f"gemmgrid: note: no lock in {folder}: {error.strerror}; start one workflow at a time"
-            print(note, file=sys.stderr)
-        HELD.append(held)
-    return True
+    return FOLDER.hold()
 
 
 def forget_start():
-    """Remove what says that jobs of this start have ended, and what killed starts left of the kind."""
-    if hold_folder():
-        for file in Path(STATE, "due").glob("*"):
-            file.unlink(missing_ok=True)
+    FOLDER.forget(START)
 
 
 def advise(record):
-    """Say what to do where conda cannot make an environment: Snakemake makes all before it starts."""
-    failed = re.search(
-        r"Could not create conda environment from \S*?([^/]+)\.yaml", str(record.msg)
-    )
-    needing = [b.name for b in PLAN.backends.values() if failed and b.environment == failed[1]]
-    others = [name for name in PLAN.backends if name not in needing]
-    if needing:
-        record.msg = (
-            f"{record.msg}\ngemmgrid: nothing was measured now: {', '.join(needing)} needs it."
-        )
-        if others:
-            record.msg += f" To measure the others:\n  --config backends={','.join(others)}"
+    if more := choice.advice(str(record.msg), PLAN):
+        record.msg = f"{record.msg}{more}"
     return True
 
 

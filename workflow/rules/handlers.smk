@@ -3,7 +3,7 @@
 
 
 onstart:
-    if blocks() and not hold_folder():
+    if (blocks() or plan_is_due()) and not hold_folder():
         raise WorkflowError("another gemmgrid workflow is running in this folder")
 
 

@@ -90,7 +90,7 @@ def tokens_of(wildcards):
 
 def keep_what_is_finished():
     """After an interruption: append what nodes have measured; what they have not may still come."""
-    there = all(Path(STATE, name).exists() for name in ("study.json", "blocks.jsonl", "parts"))
+    there = all(Path(one).exists() for one in (STUDY, files.BLOCKS, files.PARTS))
     if PLAN.machines and there and hold_folder():  # otherwise the workflow that has it is at it
         subprocess.run([*OURS, "gemmgrid.measure", "keep"], check=False)
 

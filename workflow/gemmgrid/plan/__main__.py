@@ -80,9 +80,9 @@ def _places(plan: Plan, root: Path) -> dict[str, dict[str, Any]]:
 
 
 def _remove_leftovers(state: Path, plan: Plan, histories: Histories) -> None:
-    """Remove what killed starts left of the plan's cells and no run will use: parts of occasions
-    that are over, and tokens, which say only that a job of their own start has ended."""
-    for file in (state / "tokens").glob("*/*"):
+    """Remove what earlier starts left of the plan's cells and no run will use: parts of occasions
+    that are over, tokens, which say only that a job of their own start has ended, and its log."""
+    for file in (*(state / "tokens").glob("*/*"), *(state / "logs").glob("*/*-*.*.log")):
         file.unlink(missing_ok=True)
     by_place = {(cell.machine, cell.backend, cell.name): cell for cell in plan.cells}
     for file in (state / "parts").glob("*/*/*.json"):

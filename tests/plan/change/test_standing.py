@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from gemmgrid.plan.change import refresh, stale
-from gemmgrid.plan.change.refresh import WrongChoiceError, chosen, listing
-from gemmgrid.plan.change.stale import Entry, Latest, Standing
+from gemmgrid.plan.change.refresh import WrongChoiceError, chosen
+from gemmgrid.plan.change.stale import listing
+from gemmgrid.plan.change.standing import Entry, Latest, Standing, request, standings
 from gemmgrid.plan.config.registry import load_registry
 from gemmgrid.records.cell import Cell
 from gemmgrid.records.history import append
@@ -102,7 +103,7 @@ def answer(**changed: Any) -> dict[str, Any]:
 
 
 def standing(one: Entry, **changed: Any) -> Standing:
-    (found,) = stale.standings([one], {"here": answer(**changed)}, Latest())
+    (found,) = standings([one], {"here": answer(**changed)}, Latest())
     return found
 
 
@@ -174,7 +175,7 @@ def test_a_new_gpu_driver_leaves_the_cpu_cells_alone(tmp_path: Path) -> None:
     cells = [entry(tmp_path), entry(tmp_path, backend="torch-cpu")]
     for one in cells:
         record(one)
-    found = stale.standings(cells, {"here": answer(devices__cuda__driver="590")}, Latest())
+    found = standings(cells, {"here": answer(devices__cuda__driver="590")}, Latest())
     assert [one.stale for one in found] == [True, False]
 
 
@@ -193,7 +194,7 @@ def test_what_is_not_known_now_is_not_compared_and_said(tmp_path: Path) -> None:
     backend = found["backends"]["torch-cuda"]
     backend |= {"built": False, "reason": "its environment is not built here", "files": {}}
     del backend["context"]["packages"], backend["context"]["python"]
-    (one_found,) = stale.standings([one], {"here": found}, Latest())
+    (one_found,) = standings([one], {"here": found}, Latest())
     assert one_found.changes == ()
     assert "torch-cuda not compared: its environment is not built" in listing([one_found], "", "")
 
@@ -234,8 +235,8 @@ def test_a_cell_that_only_another_machine_ran_is_not_measured_on_this_one(tmp_pa
     record(cells[1], status="crashed", also={"flags": ["other-machine"]})
     record(cells[2])
     latest = Latest()
-    stale.request("here", cells, load_registry(ROOT), "venv", tmp_path, latest)
-    found = stale.standings(cells, {"here": answer()}, latest)
+    request("here", cells, load_registry(ROOT), "venv", tmp_path, latest)
+    found = standings(cells, {"here": answer()}, latest)
     assert [one.status for one in found] == ["missing", "missing", "ok"]
     assert [one.elsewhere for one in found] == [
         "64 CPUs are promised, 2 may be used",
@@ -278,7 +279,7 @@ def test_the_choice(tmp_path: Path) -> None:
     record(old, day=1, device={"driver": "570"})
     record(failed, day=20, status="crashed")
     cells = [fresh, old, failed, missing]
-    found = stale.standings(cells, {"here": answer()}, Latest())
+    found = standings(cells, {"here": answer()}, Latest())
 
     def names(*given: Any) -> list[int]:
         return [one.entry.cell.n for one in chosen(found, *given, now=NOW)]
@@ -313,7 +314,7 @@ def test_the_list_is_grouped_by_what_changed(tmp_path: Path) -> None:
     cells.append(entry(tmp_path, backend="torch-cpu"))
     record(cells[-1], host={"kernel": "Linux 6.1"})
     cells.append(entry(tmp_path, 100))
-    found = stale.standings(cells, {"here": answer()}, Latest())
+    found = standings(cells, {"here": answer()}, Latest())
     text = listing(found, "snakemake refresh", "snakemake -f {}")
     lines = text.splitlines()
     assert lines[0] == "12 of 14 cells were measured in another context than here has now"
@@ -332,13 +333,13 @@ def test_the_question_names_what_the_runs_named(tmp_path: Path) -> None:
     registry = load_registry(ROOT)
     cells = [entry(tmp_path, n, "torch-cpu") for n in (1, 2)]
     record(cells[0])
-    asked = stale.request("here", cells, registry, "venv", tmp_path, Latest())
+    asked = request("here", cells, registry, "venv", tmp_path, Latest())
     backend = asked["backends"]["torch-cpu"]
     assert backend["libraries"] == ["lib/libcublas.so"]
     assert backend["packages"] == ["torch", "numpy"]
     assert backend["threads"] == [1]
     assert backend["prefix"] == str(tmp_path / ".envs/torch-cpu")
-    conda = stale.request("here", cells, registry, "conda", tmp_path, Latest(), lambda e: f"/c/{e}")
+    conda = request("here", cells, registry, "conda", tmp_path, Latest(), lambda e: f"/c/{e}")
     assert conda["backends"]["torch-cpu"]["prefix"] == "/c/torch-cpu"
 
 
