@@ -493,6 +493,7 @@ class Run(TypedDict):
     started_at: Moment
     ended_at: Moment
     follows: NotRequired[str | None]  # id of the run before it, where the clock was set back since
+    spec: NotRequired[str]  # digest of all that the plan asked for; absent in older records
     machine: Name
     backend: Name
     adapter: str

@@ -68,6 +68,7 @@ def blank(
         "status": "lost",
         "reason": None,
         "flags": [],
+        "spec": digest(request.spec),
         "failure": None,
         "host": {"id": None},
         "gpu": None,
@@ -105,7 +106,11 @@ class _Supervisor:
             self.cell.threads,
             self.device,
             request.spec["variables"],
-            {name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+            {
+                name: value
+                for name, value in {**os.environ, **request.environment.activation}.items()
+                if name != "PYTHONPATH"
+            },
         )
         # An interpreter of the site's own may find its packages through PYTHONPATH.
         inherited = os.environ.get(SITE_PATH) if request.environment.deploy == "none" else None
