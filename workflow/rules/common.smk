@@ -114,6 +114,9 @@ REPORT_ENVIRONMENT = str(ROOT / "envs/report.yaml") if LACKS or DEPLOY != "conda
 # Under --use-conda no environment is made for what runs under the Python that runs Snakemake.
 OWN_ENVIRONMENT = None if DEPLOY == "conda" else str(ROOT / "envs/report.yaml")
 MEASURE = shlex.join([*OURS, "gemmgrid.measure"])
+# Part of a shell text as it is, for speed: parameters of ten thousand jobs take a second.
+MEASURE_BLOCK = f"{MEASURE} block{' --keep-only' if PLAN.machines else ''}"
+MEASURE_BLOCK = MEASURE_BLOCK.replace("{", "{{").replace("}", "}}")
 
 
 def logged(log, module, *arguments):
