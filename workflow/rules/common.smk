@@ -338,6 +338,21 @@ def forget_start():
     FOLDER.forget(START)
 
 
+# What an input function refuses is told as what is wrong at parse time: without its stack.
+REFUSED = re.compile(
+    r"InputFunctionException in rule .*?\n\s*(WorkflowError:\n.*?)\nWildcards:", re.S
+)
+
+
+def tell_plainly(record):
+    if refused := REFUSED.match(str(record.msg)):
+        record.msg = refused[1]
+    return True
+
+
+logger.addFilter(tell_plainly)
+
+
 def advise(record):
     if more := choice.advice(str(record.msg), PLAN):
         record.msg = f"{record.msg}{more}"
