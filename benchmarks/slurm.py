@@ -141,6 +141,8 @@ def a_cluster(given: argparse.Namespace) -> Iterator[dict[str, Any] | None]:
     own = test_cluster.Cluster(FOLDER / "cluster")
     try:
         own.start()
+        # An allocation of many cells asks for more than the tests' hour.
+        test_cluster.run("scontrol", "update", "PartitionName=cpu", "MaxTime=12:00:00")
         yield {"partition": "cpu", "constraint": "milan", "cpus": 2}
     finally:
         own.stop()

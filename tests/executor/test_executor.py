@@ -145,7 +145,7 @@ def test_a_refusal_is_that_jobs_end_in_sbatchs_words(executor, tmp_path, monkeyp
     sbatch.write_text("#!/bin/sh\necho 'sbatch: error: Job violates policy' >&2; exit 1\n")
     sbatch.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    executor._cancelled, executor.run_name = False, "gemmgrid-1"
+    executor.run_name = "gemmgrid-1"
     job = Job(slurm_outcome=str(tmp_path / "token"))
     executor._send(job, tmp_path / "script")
     (said,) = executor.said

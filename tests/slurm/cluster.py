@@ -5,7 +5,7 @@
 
 Root only. Debian's packages (PACKAGES) must be installed; nothing of them starts by itself. Each
 node runs in a namespace of its own for the host's name and for gemmgrid's measuring lock, as real
-nodes have. SLURM's files are linked into /etc/slurm, because the jobstep plugin drops SLURM_CONF.
+nodes have. SLURM's files are linked into /etc/slurm, where its commands look for them.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ def test_a_node_measures_in_the_conda_environment(project):
     project.study({**study, "grid": grid, "machines": ["icelake"]})
     machines = project.folder / "config/machines.yaml"
     machines.write_text(yaml.safe_dump({"icelake": MACHINES["icelake"]}))
-    done = project.measure("numpy-openblas", "--profile", "profiles/slurm")
+    sending = ("--use-conda", "--profile", "profiles/slurm", "--until", "settle")
+    done = project.run(*sending, "--", project.target("numpy-openblas"))
     assert done.returncode == 0, done.stdout
     (run,) = project.runs("numpy-openblas")
     assert run["status"] == "ok", run["reason"]

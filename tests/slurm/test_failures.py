@@ -176,7 +176,7 @@ def test_a_controller_and_accounting_that_are_down_for_a_while(cluster, project)
         wait_until(lambda: bool(cluster.jobs()), what="a job")
         cluster.end("slurmdbd")
         cluster.end("slurmctld")
-        time.sleep(12)  # the plugin asks every 11 s at first
+        time.sleep(12)  # several questions without an answer
         cluster.start_accounting()
         cluster.start_controller()
         output, _ = process.communicate(timeout=400)

@@ -114,6 +114,9 @@ REPORT_ENVIRONMENT = str(ROOT / "envs/report.yaml") if LACKS or DEPLOY != "conda
 # Under --use-conda no environment is made for what runs under the Python that runs Snakemake.
 OWN_ENVIRONMENT = None if DEPLOY == "conda" else str(ROOT / "envs/report.yaml")
 MEASURE = shlex.join([*OURS, "gemmgrid.measure"])
+# Part of a shell text as it is, for speed: parameters of ten thousand jobs take a second.
+MEASURE_BLOCK = f"{MEASURE} block{' --keep-only' if PLAN.machines else ''}"
+MEASURE_BLOCK = MEASURE_BLOCK.replace("{", "{{").replace("}", "}}")
 
 
 def logged(log, module, *arguments):
@@ -333,6 +336,21 @@ def hold_folder():
 
 def forget_start():
     FOLDER.forget(START)
+
+
+# What an input function refuses is told as what is wrong at parse time: without its stack.
+REFUSED = re.compile(
+    r"InputFunctionException in rule .*?\n\s*(WorkflowError:\n.*?)\nWildcards:", re.S
+)
+
+
+def tell_plainly(record):
+    if refused := REFUSED.match(str(record.msg)):
+        record.msg = refused[1]
+    return True
+
+
+logger.addFilter(tell_plainly)
 
 
 def advise(record):

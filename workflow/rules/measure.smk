@@ -25,12 +25,10 @@ for number, modules in enumerate(module_sets(PLAN.backends)):
         threads: THREADS
         resources:
             **ALLOCATION,
-        params:
-            command=f"{MEASURE} block" + (" --keep-only" if PLAN.machines else ""),
         shell:
             # The site's PYTHONPATH goes on under another name, because the package's takes its place.
-            'GEMMGRID_SITE_PYTHONPATH="${{PYTHONPATH-}}" exec {params.command} {wildcards.block} '
-            "--round {wildcards.round} --token {output:q} --log {log:q}"
+            f'GEMMGRID_SITE_PYTHONPATH="${{{{PYTHONPATH-}}}}" exec {MEASURE_BLOCK} '
+            "{wildcards.block} --round {wildcards.round} --token {output:q} --log {log:q}"
 
 
 # What nodes have measured of a block, appended to the histories; what they have not is lost.

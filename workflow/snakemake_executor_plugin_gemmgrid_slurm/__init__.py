@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shlex
 import subprocess
 import time
@@ -56,7 +57,7 @@ common_settings = CommonSettings(
 class Executor(RemoteExecutor):
     """Sends in a thread of its own, where Ctrl-C does not come between sbatch and its answer."""
 
-    _distance_s = FIRST_S  # the thread that waits starts before __post_init__
+    _distance_s, _cancelled = FIRST_S, False  # the thread that waits starts before __post_init__
 
     def __post_init__(self) -> None:
         # Here, because Snakemake imports every executor there is at every start.
@@ -64,12 +65,12 @@ class Executor(RemoteExecutor):
         from snakemake_executor_plugin_gemmgrid_slurm.watch import Watch
 
         own: ExecutorSettings = self.workflow.executor_settings
-        self.run_name = f"{own.jobname_prefix}-{uuid.uuid4().hex[:12]}"
+        prefix = re.sub(r"[^\w.-]", "_", own.jobname_prefix)  # SLURM cuts lists at commas
+        self.run_name = f"{prefix}-{uuid.uuid4().hex[:12]}"
         self.logdir = Path(own.logdir).resolve()
         self.campaign, self.say = Campaign(Path(own.campaign), self.run_name), say
         self.watch = Watch(self.run_name, say=say)
         self._sender = ThreadPoolExecutor(max_workers=1)
-        self._cancelled = False
 
     # Sending
 
@@ -79,6 +80,9 @@ class Executor(RemoteExecutor):
         self.write_jobscript(job, script)
         self._distance_s = FIRST_S
         self._sender.submit(self._send, job, script)
+
+    def get_python_executable(self) -> str:
+        return shlex.quote(str(super().get_python_executable()))  # the folder may have a blank
 
     def request(self, job: JobExecutorInterface) -> list[str]:
         """The words of sbatch for a job."""
@@ -148,7 +152,7 @@ class Executor(RemoteExecutor):
     async def check_active_jobs(
         self, active_jobs: list[SubmittedJobInfo]
     ) -> AsyncGenerator[SubmittedJobInfo, None]:
-        if not active_jobs:
+        if not active_jobs or self._cancelled:
             return
         ended = await asyncio.to_thread(self.watch.look)
         self._distance_s = FIRST_S if ended else self._distance_s + FIRST_S

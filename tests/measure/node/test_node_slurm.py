@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -268,12 +267,9 @@ def test_this_process_tells_where_it_may_run():
 
 
 @pytest.fixture(autouse=True)
-def temporary_folder(monkeypatch, tmp_path):
+def memory(monkeypatch):
     """No other test's answers, and none for other tests."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
+    monkeypatch.setattr(slurm, "_TOLD", {})
 
 
 @pytest.fixture
@@ -365,29 +361,12 @@ def asked(scontrol, tmp_path):
     return since
 
 
-def test_the_controller_is_asked_once_a_job_node_and_restart(asked, temporary_folder):
+def test_the_controller_is_asked_once_for_all_cells_of_a_job(asked):
     first = slurm.describe(VARIABLES)
     assert first == described()
     assert asked() == ["job 9", "node ice1"]
     assert slurm.describe(VARIABLES) == first
     assert asked() == []
-    for changed in (
-        {"SLURM_JOB_ID": "10"},
-        {"SLURMD_NODENAME": "ice2"},
-        {"SLURM_RESTART_COUNT": "1"},
-        {"SLURM_JOB_NAME": "the same number on a cluster that was set up anew"},
-        {"SLURM_TASK_PID": "77"},
-    ):
-        slurm.describe(VARIABLES | changed)
-        assert len(asked()) == 2
-    files = list(temporary_folder.iterdir())
-    assert sorted(file.name for file in files) == [
-        "gemmgrid-slurm-10-ice1-0.json",
-        "gemmgrid-slurm-9-ice1-0.json",
-        "gemmgrid-slurm-9-ice1-1.json",
-        "gemmgrid-slurm-9-ice2-0.json",
-    ]
-    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
 
 
 def test_what_changes_within_a_job_is_read_anew(asked, monkeypatch):
@@ -405,38 +384,3 @@ def test_a_failed_answer_is_asked_for_again(asked, tmp_path):
     (tmp_path / "node").write_text(NODE_22)
     assert slurm.describe(VARIABLES)["features"] == ["icelake", "avx512"]
     assert asked() == ["node ice1"]
-
-
-def test_a_file_of_another_user_is_not_believed(asked, monkeypatch):
-    slurm.describe(VARIABLES)
-    asked()
-    other = os.geteuid() + 1
-    monkeypatch.setattr(os, "geteuid", lambda: other)
-    slurm.describe(VARIABLES)
-    assert asked() == ["job 9", "node ice1"]
-
-
-@pytest.mark.parametrize("odd", ["link", "pipe", "readable", "folder", b"", b"[]", b'{"of": {}}'])
-def test_odd_files_are_not_believed(asked, temporary_folder, odd):
-    first = slurm.describe(VARIABLES)
-    asked()
-    (file,) = temporary_folder.iterdir()
-    if odd == "link":
-        file.rename(file.with_name("elsewhere"))
-        file.symlink_to("elsewhere")
-    elif odd == "readable":
-        file.chmod(0o644)
-    elif odd in ("pipe", "folder"):
-        file.unlink()
-        os.mkfifo(file) if odd == "pipe" else file.mkdir()
-    else:
-        file.write_bytes(odd)
-    assert slurm.describe(VARIABLES) == first
-    assert asked() == ["job 9", "node ice1"]
-
-
-def test_without_a_place_for_answers_each_cell_asks(asked, temporary_folder):
-    temporary_folder.rmdir()
-    for _ in range(2):
-        assert slurm.describe(VARIABLES)["account"] == "physics"
-        assert asked() == ["job 9", "node ice1"]

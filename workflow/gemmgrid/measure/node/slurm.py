@@ -6,15 +6,10 @@ be known is None, with the reason in `unknown`.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import stat
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from gemmgrid.measure.host.job import job_id
@@ -27,9 +22,8 @@ PATIENCE_S = 10.0
 Ask = Callable[[str, str], tuple[dict[str, str], str | None]]
 """What kind of thing, its name → its fields, and why there are none."""
 
-SAME_JOB = ("SLURM_CLUSTER_NAME", "SLURM_JOB_NAME", "SLURM_JOB_START_TIME", "SLURM_TASK_PID")
-"""Variables that tell a job from one of the same number, as a cluster set up anew gives them, and
-from its own earlier life: the restart's number does not reach the steps of the jobstep plugin."""
+_TOLD: dict[tuple[str, str], dict[str, str]] = {}
+"""What the controller has told this process, which measures all the cells of its allocation."""
 
 
 def ask_controller(kind: str, name: str) -> tuple[dict[str, str], str | None]:
@@ -55,60 +49,14 @@ def ask_controller(kind: str, name: str) -> tuple[dict[str, str], str | None]:
     return fields(done.stdout), None
 
 
-def ask_once(variables: Mapping[str, str]) -> Ask:
-    """`ask_controller` for this job's own description, its node's too, with a memory on the node.
-
-    What the controller told one cell is told to the next ones of the same job, node and restart.
-    A failed answer is not kept, so the next cell asks again.
-    """
-    names = (job_id(variables), variables.get("SLURMD_NODENAME"))
-    parts = [*(name or "none" for name in names), variables.get("SLURM_RESTART_COUNT") or "0"]
-    file_name = re.sub(r"[^\w.-]", "_", f"gemmgrid-slurm-{'-'.join(parts)}.json")
-    file = Path(tempfile.gettempdir()) / file_name
-    job = {key: variables.get(key) for key in SAME_JOB}
-    told = _recall(file, job)
-
-    def ask(kind: str, name: str) -> tuple[dict[str, str], str | None]:
-        if kind in told:
-            return told[kind], None
-        answer, problem = ask_controller(kind, name)
-        if answer and not problem:
-            told[kind] = answer
-            _remember(file, {"of": job, "told": told})
-        return answer, problem
-
-    return ask
-
-
-def _recall(file: Path, job: Mapping[str, str | None]) -> dict[str, dict[str, str]]:
-    """What this user's own file holds of this very job; empty where it is another's, or odd."""
-    try:
-        # Anybody may put anything under this name: no link is followed, no pipe waited for.
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as opened:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or stat.S_IMODE(status.st_mode) & 0o077:
-                return {}
-            if status.st_uid != os.geteuid():
-                return {}
-            document = json.load(opened)
-        if document["of"] != job:
-            return {}
-        return {kind: dict(answer) for kind, answer in document["told"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
-
-
-def _remember(file: Path, document: Mapping[str, Any]) -> None:
-    """Write it for this user alone, whole or not at all; without it the next cell asks again."""
-    with suppress(OSError):
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:200]}.")  # 0600
-        try:
-            with os.fdopen(handle, "w") as beside:
-                json.dump(document, beside)
-            Path(name).replace(file)
-        finally:
-            Path(name).unlink(missing_ok=True)
+def ask_once(kind: str, name: str) -> tuple[dict[str, str], str | None]:
+    """`ask_controller` with a memory; a failed answer is not kept, so the next cell asks again."""
+    if (kind, name) in _TOLD:
+        return _TOLD[kind, name], None
+    answer, problem = ask_controller(kind, name)
+    if answer and not problem:
+        _TOLD[kind, name] = answer
+    return answer, problem
 
 
 def fields(text: str) -> dict[str, str]:
@@ -124,16 +72,15 @@ def fields(text: str) -> dict[str, str]:
 
 
 def describe(
-    variables: Mapping[str, str] = os.environ, ask: Ask | None = None
+    variables: Mapping[str, str] = os.environ, ask: Ask = ask_once
 ) -> dict[str, Any] | None:
     """The `slurm` part of a run; None outside SLURM. Keys: see docs/records.md.
 
-    ask   who is asked about the job and the node; by default the controller, once a job and node
+    ask   who is asked about the job and the node; by default the controller, once a process
     """
     job = job_id(variables)
     if job is None:
         return None
-    ask = ask or ask_once(variables)
     own, no_job = ask("job", job)
     name = variables.get("SLURMD_NODENAME")
     node, no_node = ask("node", name) if name else ({}, "SLURM does not name the node")
