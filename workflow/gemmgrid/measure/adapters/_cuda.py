@@ -19,7 +19,7 @@ DRIVER = Path("/proc/driver/nvidia/version")
 def driver_version() -> str | None:
     """Version of the loaded kernel driver (Linux), or None."""
     try:
-        text = DRIVER.read_text()
+        text = DRIVER.read_text(encoding="utf-8")
     except OSError:
         return None
     found = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+)+)", text)

@@ -41,7 +41,7 @@ class Progress:
     def __init__(self, path: Path, log: Path | None = None) -> None:
         self.path, self.log = path, log
         try:
-            self.state = json.loads(path.read_text())
+            self.state = json.loads(path.read_text(encoding="utf-8"))
             self.seconds: list[float] = list(self.state["seconds"])
             self.total: int | None = self.state["total"]
         except (OSError, ValueError, KeyError, TypeError):
