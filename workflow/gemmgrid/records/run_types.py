@@ -62,6 +62,7 @@ class Failure(TypedDict):
     exit_code: int | None
     signal: str | None
     stderr_tail: str
+    stdout_tail: NotRequired[str]
 
 
 class Host(TypedDict):
@@ -270,6 +271,7 @@ class Operands(TypedDict, total=False):
     A: Operand | None
     B: Operand | None
     C: Operand | None
+    unchanged: bool  # after the timing they were what their seed gives
     unknown: Unknown
 
 
@@ -381,6 +383,7 @@ class Invocation(TypedDict):
     peak_rss_bytes: NotRequired[int]
     conditions: NotRequired[Around]
     stdout_tail: NotRequired[str]
+    warnings: NotRequired[list[str]]  # lines on stderr though it went well, each once a run
     failure: NotRequired[Failure | None]
     unknown: NotRequired[Unknown]
 

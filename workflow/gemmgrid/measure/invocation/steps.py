@@ -22,11 +22,10 @@ from gemmgrid.measure import adapters, libraries  # noqa: E402
 from gemmgrid.measure.adapters.base import Adapter, Call  # noqa: E402
 from gemmgrid.measure.invocation import operands, sampling, selftest  # noqa: E402
 from gemmgrid.measure.invocation.loop import Loop, compile_loop, describe_clock  # noqa: E402
-from gemmgrid.measure.invocation.outcome import Ended  # noqa: E402
+from gemmgrid.measure.invocation.outcome import Budget, Ended  # noqa: E402
 from gemmgrid.measure.invocation.verify import Verdict, verify  # noqa: E402
 from gemmgrid.records.cell import Cell, Options  # noqa: E402
 
-Expires = Callable[[float], bool]
 Document = dict[str, Any]
 
 PROBE_SIZE = 256
@@ -38,10 +37,13 @@ SLOW = 12.0
 
 float64 costs twice float32, complex64 four times, complex128 eight times.
 """
+CALLS = 8
+"""Calls that `_per_call` makes where one takes longer than its batch."""
+NO_TIME = "no time left in the budget"
 
 
 def measure(
-    job: Document, document: Document, stage: Callable[[str], None], expires: Expires
+    job: Document, document: Document, stage: Callable[[str], None], budget: Budget
 ) -> None:
     """Fill `document` with what this process found; raises Ended where it ends early."""
     cell = Cell.from_json(job["cell"])
@@ -76,17 +78,23 @@ def measure(
     _judge(verdicts, "before", verify(given, _result(call, loop), seed))
 
     stage("warmup")
-    warmup = sampling.warm_up(loop, settings, expires)
-    document["warmup"], document["inner"] = warmup.to_json(), warmup.inner
-    document["selftest"] = selftest.doubling(loop, warmup.inner, expires)
-
-    stage("sample")
     _poison(call)
     _CENSUS.start()
-    kept_s = min(SIDE_S, job["soft_s"] / 4) if job["index"] == 0 else 0.0
-    taken = sampling.take_samples(
-        loop, warmup.inner, settings, lambda seconds: expires(seconds + kept_s)
-    )
+    warmup = sampling.warm_up(loop, settings, budget.expires)
+    document["warmup"], document["inner"] = warmup.to_json(), warmup.inner
+    batch_s = warmup.last_ns / 1e9
+    document["selftest"] = selftest.doubling(loop, warmup.inner, budget.expires, batch_s)
+
+    stage("sample")
+    # Of a call so slow that there is no time for another, the one of the warm-up is the sample.
+    taken = sampling.Samples([0], [warmup.last_ns], None, "budget")
+    if not budget.ends(batch_s):
+        _poison(call)
+        _CENSUS.start()
+        kept_s = min(SIDE_S, job["soft_s"] / 4) if job["index"] == 0 else 0.0
+        taken = sampling.take_samples(
+            loop, warmup.inner, settings, lambda seconds: budget.expires(seconds + kept_s)
+        )
     _CENSUS.stop()
     document["threads"] = _CENSUS.result(cell.threads, adapter.library_threads())
     document["samples"], document["stop"] = taken.to_json(), taken.stop
@@ -97,16 +105,28 @@ def measure(
         loop.batch(1)
     _judge(verdicts, "after", verify(given, _result(call, loop), seed + 1))
     document["effective_precision"] = verdicts["after"]["precision"]
-    left = document["leftover"] = selftest.leftover(
-        loop, warmup.inner, lambda: _result(call, loop), expires
-    )
+    tests = [document["selftest"]]
+    if budget.ends(batch_s):
+        document["unknown"]["leftover"] = NO_TIME
+    else:
+        document["leftover"] = selftest.leftover(
+            loop, warmup.inner, lambda: _result(call, loop), budget.expires
+        )
+        tests.append(document["leftover"])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     document["peak_rss_bytes"] = peak if sys.platform == "darwin" else peak * 1024
-    _judge(verdicts, "fresh", _with_fresh_operands(adapter, given, call, loop, seed + 2))
+    if budget.ends(document["setup_s"]):
+        document["unknown"]["operands.unchanged"] = NO_TIME
+    else:
+        document["operands"]["unchanged"] = _unchanged(given, seed)
+    if budget.ends(batch_s / warmup.inner + document["setup_s"]):
+        document["unknown"]["verify.fresh"] = NO_TIME
+    else:
+        _judge(verdicts, "fresh", _with_fresh_operands(adapter, given, call, loop, seed + 2))
     # Behind the samples: what one process does before them, all must do.
-    _first_only(document, job, adapter, cell, expires)
+    _first_only(document, job, adapter, cell, budget)
 
-    for test in (document["selftest"], left):
+    for test in tests:
         if not test["ok"]:
             raise Ended("implausible", test["reason"])
     _flag(document, cell, settings)
@@ -131,6 +151,16 @@ def _prepare(adapter: Adapter, cell: Cell, given: operands.Operands, job: Docume
         return adapter.prepare(cell, given)
     copies = [given, *(operands.duplicate(given) for _ in range(job["sets"] - 1))]
     return adapter.prepare_sets(cell, copies)
+
+
+def _unchanged(given: operands.Operands, seed: int) -> bool:
+    """True if the operands are what their seed gives; else ends as `wrong`: what was verified was
+    another product than the cell's, which may be an easier one."""
+    made = operands.make(given.cell, seed)
+    for name in ("A", "B", "C0"):
+        if not np.array_equal(getattr(given, name), getattr(made, name)):
+            raise Ended("wrong", f"{name} is not what its seed gives: an input was changed")
+    return True
 
 
 def _with_fresh_operands(
@@ -186,7 +216,7 @@ def _identify(adapter: Adapter, job: Document, document: Document) -> None:
 
 
 def _first_only(
-    document: Document, job: Document, adapter: Adapter, cell: Cell, expires: Expires
+    document: Document, job: Document, adapter: Adapter, cell: Cell, budget: Budget
 ) -> None:
     """Side measurements that one process of a run is enough for."""
     document["call_overhead_ns"] = document["against_float32"] = None
@@ -194,21 +224,32 @@ def _first_only(
         for key in ("call_overhead_ns", "against_float32"):
             document["unknown"][key] = "measured by the run's first process"
         return
-    document["call_overhead_ns"] = _overhead(adapter, cell, expires)
-    ratio, reason = _against_float32(adapter, cell, expires)
+    call_s = median(document["samples"]["elapsed_ns"]) / document["inner"] / 1e9
+    # First, for it tells of a slow path, where little of the budget is left.
+    ratio, reason = _against_float32(adapter, cell, call_s, budget)
     document["against_float32"] = ratio
     if reason:
         document["unknown"]["against_float32"] = reason
+    if budget.ends(0.5):
+        document["unknown"]["call_overhead_ns"] = NO_TIME
+    else:
+        document["call_overhead_ns"] = _overhead(adapter, cell)
 
 
-def _overhead(adapter: Adapter, cell: Cell, expires: Expires) -> float | None:
+def _overhead(adapter: Adapter, cell: Cell) -> float:
     """Time of the same call on the smallest product: what Python and the dispatch cost, in ns."""
     small = replace(cell, shape=(2,) * len(cell.shape), options=_plain(cell))
-    return None if expires(0.5) else _per_call(adapter, small, 300_000)
+    return _per_call(adapter, small, 300_000)
 
 
-def _against_float32(adapter: Adapter, cell: Cell, expires: Expires) -> tuple[float | None, str]:
-    """How many times longer a product of at most 256 takes in this dtype than in float32."""
+def _against_float32(
+    adapter: Adapter, cell: Cell, call_s: float, budget: Budget
+) -> tuple[float | None, str]:
+    """How many times longer a product of at most 256 takes in this dtype than in float32.
+
+    call_s   time of a call of the cell. Where the budget has no room for products that slow, its
+             share stands for theirs: the answer takes no time then.
+    """
     if cell.dtype == "float32":
         return None, "the cell is float32"
     shape = tuple(min(size, PROBE_SIZE) for size in cell.shape)
@@ -218,10 +259,11 @@ def _against_float32(adapter: Adapter, cell: Cell, expires: Expires) -> tuple[fl
     single = replace(same, dtype="float32")
     if adapter.unsupported(single):
         return None, "the library has no float32"
-    if expires(1.0):
-        return None, "no time left in the budget"
-    times = [_per_call(adapter, single, 3_000_000), _per_call(adapter, same, 3_000_000)]
-    return times[1] / max(times[0], 1.0), ""
+    single_ns = max(_per_call(adapter, single, 3_000_000), 1.0)
+    share_s = call_s * same.flops / cell.flops
+    if budget.ends(2 * CALLS * share_s):
+        return 1e9 * share_s / single_ns, ""
+    return _per_call(adapter, same, 3_000_000) / single_ns, ""
 
 
 def _plain(cell: Cell) -> Options:
