@@ -44,7 +44,8 @@ import yaml
 from gemmgrid.plan import load
 imported = time.perf_counter()
 root = Path(sys.argv[1])
-config = yaml.safe_load((root / "config/config.yaml").read_text()) | json.loads(sys.argv[2])
+text = (root / "config/config.yaml").read_text(encoding="utf-8")
+config = yaml.safe_load(text) | json.loads(sys.argv[2])
 read = time.perf_counter()
 plan = load(config, root, "venv")
 loaded = time.perf_counter()

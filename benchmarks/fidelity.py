@@ -30,7 +30,8 @@ from support.rivals import CProgram, Rival, rival
 
 from gemmgrid.measure.supervise.assemble import seconds_per_call
 from gemmgrid.records.cell import Cell
-from gemmgrid.report.judge.statistics import Interval, ratio
+from gemmgrid.records.statistics import Interval
+from gemmgrid.report.statistics import ratio
 
 SIZES = (128, 256, 512, 1024, 2048)
 LARGE = 512

@@ -38,7 +38,7 @@ from gemmgrid.records.cell import PROTOCOL, Cell
 from gemmgrid.records.context import digest
 from gemmgrid.records.files import write_atomically
 from gemmgrid.records.history import dumps
-from gemmgrid.report.judge.statistics import interval
+from gemmgrid.records.statistics import interval, mean
 
 KEPT = ROOT / "results" / ".benchmarks" / "repeatability"
 CELLS = (
@@ -79,8 +79,8 @@ class Verdict:
 
 
 def judge(repetitions: Sequence[Sequence[float]], grand: float) -> Verdict:
-    """A cell's repetitions (seconds per call of each process) against the grand median."""
-    results = [median(one) for one in repetitions]
+    """A cell's repetitions (seconds per call of each round or process) against the grand median."""
+    results = [mean(one) for one in repetitions]
     limits = [interval(one) for one in repetitions]
     held = sum(one is not None and one.low <= grand <= one.high for one in limits)
     return Verdict(max(results) / min(results), held, len(results))

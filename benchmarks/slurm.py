@@ -119,7 +119,7 @@ def _wait_for(process: subprocess.Popen[str], words: str) -> float:
 
 def _cpu_s(pid: int) -> float:
     """User and system seconds of a process and of its children that have ended."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from gemmgrid.__main__ import COMMANDS, main
 from tests.measure.interpreters import ROOT
+from tests.report import synthetic
 
 
 def start(*arguments: str, python: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
@@ -58,3 +61,23 @@ def test_it_starts_as_a_module() -> None:
     done = start("no-such")
     assert done.returncode == 2 and "no command" in done.stderr
     assert start().stdout.startswith("usage: gemmgrid COMMAND")
+
+
+def test_references_are_checked_by_one_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config").mkdir()
+    for name in ("backends.yaml", "machines.yaml"):
+        shutil.copy(ROOT / "config" / name, tmp_path / "config")
+    results = ["--results", str(tmp_path / "results")]
+    check = ["check", "--root", str(tmp_path), *results]
+    synthetic.write_machine(tmp_path / "results", synthetic.Machine("machine-a"))
+    synthetic.write_run(tmp_path / "results", synthetic.run(synthetic.gemm(64)))
+    assert main(check) == 1
+    assert "config/references.yaml is missing" in capsys.readouterr().err
+    assert main(["references", *results, "--out", str(tmp_path / "config/references.yaml")]) == 0
+    assert main(check) == 0
+    slow = synthetic.run(synthetic.gemm(64), gflops=10.0, ended_at="2026-11-30T13:00:00.000000Z")
+    synthetic.write_run(tmp_path / "results", slow | {"id": "later"})
+    assert main(check) == 1
+    assert synthetic.gemm(64).name in capsys.readouterr().out

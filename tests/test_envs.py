@@ -150,7 +150,7 @@ def test_the_reports_environment_has_what_the_report_imports() -> None:
     """All of it, and nothing else; a table of Parquet needs pyarrow without importing it."""
     packages = {
         **{"matplotlib": "matplotlib-base", "seaborn": "seaborn-base"},
-        **{"markupsafe": "jinja2", "yaml": "pyyaml"},
+        "markupsafe": "jinja2",
     }
     imported = {"pyarrow"}
     for folder in ("report", "records"):

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,7 @@ PACKAGE = ROOT / "workflow/gemmgrid"
 GROUND = {"records", "system"}
 WINGS = {*GROUND, "plan", "measure", "report"}
 NUMERIC = {"numpy", "scipy", "torch", "mlx", "jax", "pandas", "pyarrow", "seaborn", "matplotlib"}
-REPORTING = {"numpy", "pandas", "pyarrow", "seaborn", "matplotlib", "jinja2", "markupsafe"}
-REPORTING |= {"yaml", "jsonschema"}  # for references and for bundles from elsewhere
+REPORTING = {"numpy", "scipy", "pandas", "pyarrow", "seaborn", "matplotlib", "jinja2", "markupsafe"}
 BACKENDS = {"scipy", "torch", "mlx", "jax"}
 WATCHING = {"psutil", "pynvml"}
 """What the supervising side loads when it needs it, and a measured process never."""
@@ -37,6 +37,15 @@ FLOORS = {
         {"machine", "adapters"},
         {"invocation", "supervise"},
         {"dispatch", "doctor", "node", "explain"},
+        {"__main__"},
+    ],
+    "report": [
+        {"statistics"},
+        {"read"},
+        {"bundles", "lesson", "terminal"},
+        {"judge"},
+        {"draw"},
+        {"page", "tables"},
         {"__main__"},
     ],
 }
@@ -60,6 +69,12 @@ def _running(tree: ast.AST) -> Iterator[ast.AST]:
         if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
             yield node
             yield from _running(node)
+
+
+def _module(path: Path) -> str:
+    """`gemmgrid.report.tables` of that file; a folder's name of its __init__."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
 
 
 def files(wing: str) -> list[Path]:
@@ -90,6 +105,13 @@ def test_the_rooms_of_a_wing_stand_on_floors(wing):
             if parts[:2] == ["gemmgrid", wing] and len(parts) > 2 and parts[2] != room:
                 told = f"{path.relative_to(ROOT)} imports {module}"
                 assert parts[2] not in level or level[parts[2]] < level[room], told
+
+
+@pytest.mark.parametrize("wing", ["records", "report"])
+def test_no_file_of_a_wing_imports_itself_by_a_detour(wing):
+    names = {_module(path): path for path in files(wing)}
+    graph = {name: imports(path) & names.keys() - {name} for name, path in names.items()}
+    assert len(list(TopologicalSorter(graph).static_order())) == len(names)
 
 
 @pytest.mark.parametrize(

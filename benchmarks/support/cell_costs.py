@@ -72,7 +72,7 @@ def measure(name: str, settings: Mapping[str, Any], folder: Path) -> CellCost:
         command,
         env=environments.inherited(PACKAGE),
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
     )
     wall = time.perf_counter() - start

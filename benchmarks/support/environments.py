@@ -44,7 +44,7 @@ def write_marker_for(environment: Environment, path: Path) -> Path:
         "lock_hash": environment.lock_hash,
         "reason": None,
     }
-    path.write_text(json.dumps(document))
+    path.write_text(json.dumps(document), encoding="utf-8")
     return path
 
 
@@ -62,7 +62,7 @@ def inherited(*python_path: Path) -> dict[str, str]:
 def ask(command: list[str], env: Mapping[str, str], limit_s: float = 600.0) -> Any:
     """Run a program that prints one line of JSON; RuntimeError with the end of what it said."""
     done = subprocess.run(
-        command, env=dict(env), capture_output=True, text=True, timeout=limit_s, check=False
+        command, env=dict(env), capture_output=True, encoding="utf-8", timeout=limit_s, check=False
     )
     if done.returncode != 0 or not done.stdout.strip():
         said = (done.stderr or done.stdout).strip()[-2000:]

@@ -158,7 +158,7 @@ class Campaign:
 def main(arguments: list[str] | None = None) -> int:
     given = _arguments(arguments)
     probe = subprocess.run(
-        [sys.executable, "-c", PROBE], capture_output=True, text=True, check=False
+        [sys.executable, "-c", PROBE], capture_output=True, encoding="utf-8", check=False
     )
     version, _, cuda = probe.stdout.strip().partition(" ")
     if probe.returncode != 0 or (given.device == "cuda" and cuda != "True"):

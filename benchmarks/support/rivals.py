@@ -101,7 +101,11 @@ class Pyperf:
         command = [*uv.command(), "pip", "install", "--quiet", "--target", str(self.site)]
         command += ["--python", environment.python, "--requirement", str(REQUIREMENTS)]
         done = subprocess.run(
-            command, env=uv.environment(os.environ), capture_output=True, text=True, check=False
+            command,
+            env=uv.environment(os.environ),
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
         )
         if done.returncode != 0:
             raise RuntimeError(f"pyperf cannot be installed: {done.stderr.strip()[-1000:]}")
@@ -116,7 +120,7 @@ class Pyperf:
         command += ["--processes", "1", "--values", "3", "--warmups", "1", "--quiet"]
         command += ["--min-time", str(self.least_s), "--inherit-environ", ",".join(handed_on)]
         command += ["--output", str(out), cell.name]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=env, capture_output=True, encoding="utf-8", check=False)
         if done.returncode != 0 or not out.exists():
             raise RuntimeError(f"pyperf: {(done.stderr or done.stdout).strip()[-1000:]}")
         return float(ask([self.environment.python, "-s", "-c", _READ_PYPERF, str(out)], env))
@@ -137,7 +141,7 @@ def _compile(source: Path, program: Path, flags: list[str]) -> None:
     """RuntimeError without a C compiler, and with its message where it refuses the source."""
     compiler = shlex.split(os.environ.get("CC", "")) or [_compiler()]
     command = [*compiler, "-O2", *flags, "-o", str(program), str(source), "-ldl", "-lm"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()[-2000:]}")
 

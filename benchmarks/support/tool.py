@@ -24,7 +24,7 @@ def describe() -> dict[str, Any]:
 def _git(*arguments: str) -> str | None:
     command = ["git", "-C", str(ROOT), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     except OSError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None

@@ -232,7 +232,7 @@ def test_the_lesson_is_checked_line_by_line(opened: Browser) -> None:
     assert not command.displayed
     opened.find("#lesson details summary").click()
     assert command.displayed
-    assert "snakemake --cores 1 explain --config expr=" in command.text
+    assert "snakemake --cores 1 explain --config 'expr=" in command.text
 
 
 def test_paper_shows_the_light_theme_without_controls(opened: Browser) -> None:
@@ -269,7 +269,7 @@ def test_what_another_machine_ran_is_apart_and_loud(
     assert "64 CPUs are promised, 2 may be used" in details
     colour = "return getComputedStyle(document.querySelector(arguments[0])).backgroundColor"
     badge = browser.run(colour, "#cells [data-flag=other-machine]")
-    assert badge == browser.run(colour, "#apart [data-status=crashed]")
+    assert badge == browser.run(colour, "#foreign_runs [data-status=crashed]")
     assert badge != browser.run(colour, "#cells [data-flag=one-round]")
 
 

@@ -210,17 +210,22 @@ def test_a_run_that_follows_itself_or_nothing_is_read(tmp_path):
     assert [run["id"] for run in history.read(path).runs] == ["1", "2"]
 
 
-def test_the_latest_is_found_in_the_tail_alone(tmp_path):
+def test_the_latest_is_looked_for_in_the_tail(tmp_path):
     path = tmp_path / "cell.jsonl"
     runs = [dated(str(n), n, padding="x" * 1000) for n in (9, 1, 2, 4, 3)]
+
+    def newest(tail):
+        return json.loads(next(history.newest_lines(path, tail)))["id"]
+
     path.write_text(lines(*runs), encoding="utf-8")
-    assert history.latest(path)["id"] == "9"
-    # Of a file longer than the tail no more is read than holds a run.
-    assert history.latest(path, tail=3000)["id"] == "4"
+    assert history.latest(path)["id"] == newest(1 << 20) == "9"
+    assert newest(3000) == "4"
+    assert newest(500) == "3"  # half a line is none: more is read
     path.write_text(lines(*runs) + "x" * 5000 + "\n", encoding="utf-8")
-    assert history.latest(path, tail=3000)["id"] in ("4", "9")
+    assert history.latest(path)["id"] == "9"
     path.write_text("no run\n" * 10, encoding="utf-8")
-    assert history.latest(path, tail=8) is None
+    assert history.latest(path) is None
+    assert set(history.newest_lines(path, 8)) == {b"no run"}
 
 
 def test_a_line_that_stands_twice_counts_once(tmp_path):

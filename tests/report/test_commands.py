@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gemmgrid.report.__main__ import main
-from gemmgrid.report.terminal.text import number, shorten, wants_colour
+from gemmgrid.report.terminal.text import number, wants_colour
 from tests.report import synthetic
 
 ROOT = Path(__file__).parents[2]
@@ -207,11 +207,6 @@ def test_drawing_needs_no_display_and_tables_no_drawing(tmp_path: Path) -> None:
 )
 def test_numbers_as_people_read_them(value: float | None, text: str) -> None:
     assert number(value) == text
-
-
-def test_shortening_loses_the_middle() -> None:
-    assert shorten("gemm.float32.1024", 20) == "gemm.float32.1024"
-    assert shorten("0123456789", 5) == "01…89"
 
 
 def test_reasons_that_differ_in_numbers_are_told_once(tmp_path: Path) -> None:

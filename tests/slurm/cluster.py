@@ -74,7 +74,7 @@ class Cluster:
         Ports and /etc/slurm are there once: another test run's cluster is waited for, what a
         killed one left is ended.
         """
-        self._alone = ALONE.open("w")
+        self._alone = ALONE.open("w", encoding="utf-8")
         self._wait("another test run's cluster to end", self._is_alone, 900)
         if _is_ours():
             Cluster((ETC / "slurm.conf").readlink().parents[1]).stop()
@@ -106,8 +106,9 @@ class Cluster:
             link = ETC / file.name
             if link.is_symlink() and link.readlink() == file:
                 link.unlink()
-        kept = [line for line in HOSTS.read_text().splitlines() if MARK not in line]
-        HOSTS.write_text("\n".join(kept) + "\n")  # not replaced: it may be a mount
+        kept = [line for line in HOSTS.read_text(encoding="utf-8").splitlines() if MARK not in line]
+        # Not replaced: it may be a mount.
+        HOSTS.write_text("\n".join(kept) + "\n", encoding="utf-8")
         if self._alone:
             self._alone.close()
 
@@ -243,8 +244,8 @@ class Cluster:
             link = ETC / name
             link.unlink(missing_ok=True)
             link.symlink_to(file)
-        if MARK not in HOSTS.read_text():
-            with HOSTS.open("a") as hosts:
+        if MARK not in HOSTS.read_text(encoding="utf-8"):
+            with HOSTS.open("a", encoding="utf-8") as hosts:
                 hosts.write(f"127.0.0.1 {' '.join(nodes.NODES)} {MARK}\n")
         for name in nodes.NODES:
             (self.base / "spool" / name).mkdir(parents=True, exist_ok=True)
@@ -305,7 +306,7 @@ def _path() -> str:
 def _is_gone(pid: int) -> bool:
     """Whether a process has ended; a zombie has, whoever should have waited for it."""
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     except OSError:
         return True
     return "\nState:\tZ" in status

@@ -67,5 +67,5 @@ def test_a_shared_node_is_flagged(cluster, project):
         check=False,
     )
     (one, *_), *_ = project.cells("icelake").values()
-    assert one["slurm"]["exclusive"] is False, Path(log).read_text()
+    assert one["slurm"]["exclusive"] is False, Path(log).read_text(encoding="utf-8")
     assert "shared-node" in one["flags"]

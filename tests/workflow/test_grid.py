@@ -13,6 +13,9 @@ import jsonschema
 import pytest
 import yaml
 
+from gemmgrid.records.run import problems_of
+from gemmgrid.records.run_types import Run
+from tests.records.test_run_types import unnamed
 from tests.workflow.project import MACHINE, ROOT, TINY, Project, measured
 
 CELL = "gemm.float32.32x32x32.t1"
@@ -44,6 +47,7 @@ def test_every_run_is_what_the_schema_says(first_run):
     for runs in project.cells().values():
         for run in runs:
             assert [error.message for error in validator.iter_errors(run)] == []
+            assert problems_of(run) == [] and unnamed(run, Run) == []
 
 
 def test_a_second_run_does_nothing(first_run):

@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     elif command == "env create":
         asyncio.run(create(Path(given.prefix), read_environment(Path(given.file))))
     elif command == "create":
-        lines = given.packages or Path(given.file).read_text().splitlines()
+        lines = given.packages or Path(given.file).read_text(encoding="utf-8").splitlines()
         wanted = [line for line in lines if line and line[0] not in "@#"]
         asyncio.run(link(Path(given.prefix), [explicit(url) for url in wanted]))
     return 0
@@ -68,7 +68,7 @@ def read_environment(path: Path) -> dict[str, Any]:
     """An environment.yml; ValueError for what this double does not have."""
     import yaml
 
-    document: dict[str, Any] = yaml.safe_load(path.read_text())
+    document: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     unknown = sorted(set(document) - {"name", "channels", "dependencies"})
     odd = [entry for entry in document["dependencies"] if not isinstance(entry, str)]
     if unknown or odd:
@@ -118,7 +118,7 @@ def explicit(url: str) -> Any:
     entry = repodata["packages.conda"][path.name]
     if wanted and wanted not in (entry["md5"], entry["sha256"]):
         raise ValueError(f"{url} has another checksum than {wanted}")
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".json") as file:
         json.dump(entry, file)
         file.flush()
         record = PackageRecord.from_index_json(Path(file.name))

@@ -160,7 +160,7 @@ def test_a_kernel_without_the_call_is_told_apart() -> None:
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="runs as root already not"
 )
 def test_sampling_needs_no_root() -> None:
-    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 2:
+    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text(encoding="utf-8")) > 2:
         pytest.skip("perf_event_paranoid is above 2 on this machine")
     record = ask("""
         observe(lambda: H @ H, half)  # reads the symbols while it may

@@ -191,7 +191,7 @@ def test_nothing_identifying_is_in_the_facts():
     assert home == "/" or home not in text
     for path in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id"):
         if Path(path).exists():
-            assert (Path(path).read_text().strip() or "no identifier") not in text
+            assert (Path(path).read_text(encoding="utf-8").strip() or "no identifier") not in text
 
 
 def test_context_changes_with_what_an_update_changes(tmp_path):

@@ -152,9 +152,9 @@ def test_a_file_that_cannot_be_read_is_said_and_left_alone(at, tmp_path, content
 
 def flaky(monkeypatch, path: Path, *answers: bytes | OSError) -> list[bytes | OSError]:
     """A test double of a network file system: the first readings of a file give these."""
-    left, read = list(answers), Path.read_bytes
+    left, read = list(answers), this_machine.read_regular
 
-    def read_bytes(asked: Path) -> bytes:
+    def read_regular(asked: Path) -> bytes:
         if asked == path and left:
             answer = left.pop(0)
             if isinstance(answer, OSError):
@@ -162,7 +162,7 @@ def flaky(monkeypatch, path: Path, *answers: bytes | OSError) -> list[bytes | OS
             return answer
         return read(asked)
 
-    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    monkeypatch.setattr(this_machine, "read_regular", read_regular)
     return left
 
 

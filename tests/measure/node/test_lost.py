@@ -146,7 +146,7 @@ def test_the_report_tells_the_reason(project):
     assert (row["status"], row["reason"]) == ("lost", REASON)
     assert (row["machine"], row["cell"], row["gflops"]) == ("ice", CELL.name, None)
     assert row["retry"]
-    assert (row.values.get("apart_from"), found.apart) == (None, [])
+    assert (row.values.get("apart_from"), found.foreign) == (None, [])
     # Only that there is no machine.json: no node has come back yet.
     assert [
         problem.problem for problem in found.problems if "machine.json" not in problem.file

@@ -58,7 +58,7 @@ def test_time_is_up_for_its_children_too(tmp_path):
     pid = int((tmp_path / "child").read_text())
     deadline = time.monotonic() + 5
     while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
         if state == "Z":
             break
         time.sleep(0.05)

@@ -255,7 +255,7 @@ def test_a_cell_that_only_another_machine_ran_is_not_measured_on_this_one(tmp_pa
 def test_a_damaged_last_line_is_passed_over(tmp_path: Path) -> None:
     one = entry(tmp_path)
     record(one)
-    with Path(one.path).open("a") as file:
+    with Path(one.path).open("a", encoding="utf-8") as file:
         file.write("{half a li\n")
     assert standing(one).status == "ok"
 

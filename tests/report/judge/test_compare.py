@@ -29,13 +29,13 @@ def test_only_what_both_measured_is_compared(tmp_path: Path) -> None:
 
 
 def test_direction_and_value(tmp_path: Path) -> None:
-    write(tmp_path, "fast", 128, 200)
-    write(tmp_path, "slow", 128, 100)
+    write(tmp_path, "fast", 128, 200, rounds=5)
+    write(tmp_path, "slow", 128, 100, rounds=5)
     (pair,) = machine_pairs(collect(tmp_path).cells)
     (one,) = pair.comparisons
-    assert one.ratio is not None
-    assert one.ratio.value == pytest.approx(2.0, rel=0.05)
-    assert one.plain == pytest.approx(2.0, rel=0.05)
+    assert one.ratio == pytest.approx(2.0, rel=0.05)
+    assert one.interval is not None
+    assert one.interval.value == pytest.approx(one.ratio)
     assert one.verdict == "faster"
     assert pair.counts == {"faster": 1}
 
@@ -51,10 +51,21 @@ def test_a_single_process_cannot_tell(tmp_path: Path) -> None:
     write(tmp_path, "one", 128, 200, invocations=1)
     write(tmp_path, "two", 128, 100)
     (pair,) = machine_pairs(collect(tmp_path).cells)
-    assert pair.comparisons[0].ratio is None
-    assert pair.comparisons[0].plain == pytest.approx(2.0, rel=0.05)
+    assert pair.comparisons[0].interval is None
+    assert pair.comparisons[0].ratio == pytest.approx(2.0, rel=0.05)
     assert pair.comparisons[0].verdict == "insufficient"
-    assert pair.comparisons[0].needed == 4
+    assert pair.comparisons[0].needed == 5
+
+
+def test_equal_rates_have_the_ratio_one(tmp_path: Path) -> None:
+    """One process that is half as fast again moves the rate and the ratio alike."""
+    write(tmp_path, "one", 128, 100, rounds=5, spread=0.2)
+    write(tmp_path, "two", 128, 100, rounds=5, spread=0.001)
+    (pair,) = machine_pairs(collect(tmp_path).cells)
+    (one,) = pair.comparisons
+    assert one.ratio == pytest.approx(one.first["gflops"] / one.second["gflops"], rel=1e-12)
+    assert one.interval is not None
+    assert one.interval.value == pytest.approx(one.ratio, rel=1e-12)
 
 
 def test_every_pair_of_machines_most_shared_first(tmp_path: Path) -> None:

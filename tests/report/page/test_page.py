@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from gemmgrid.report.page import page
-from gemmgrid.report.page.sections import SECTIONS
+from gemmgrid.report.page.sections import SECTIONS, table
 from gemmgrid.report.page.sections.machines import _differs
 from gemmgrid.report.page.view import View
 from gemmgrid.report.read.collect import Collection, collect
 from gemmgrid.report.read.hardware import Fact
+from gemmgrid.report.read.rows import Row
 from tests.report import synthetic
 from tests.report.synthetic import HOSTILE
 
@@ -83,10 +84,9 @@ def data_of(html: str) -> dict[str, Any]:
 
 
 def test_every_section_has_a_heading_and_a_link(outline: Outline) -> None:
-    names = [module.__name__.rpartition(".")[2] for module in SECTIONS]
     links = {attrs.get("href") for tag, attrs in outline.tags if tag == "a"}
     ids = {attrs.get("id") for _, attrs in outline.tags}
-    for name in ("overview", *names):
+    for name in ("overview", *SECTIONS):
         assert f"#{name}" in links
         assert {name, f"{name}-title"} <= ids
 
@@ -166,6 +166,33 @@ def test_exercise_says_which_size_and_how_a_routine_is_known(html: str) -> None:
     assert "TFLOP/s" in exercise
 
 
+def test_a_cell_whose_latest_run_failed_publishes_no_rate(tmp_path: Path) -> None:
+    """Nothing of the good run before it is counted, drawn or ranked: it is in its column only."""
+    for n in (128, 256, 4096):
+        synthetic.write_run(tmp_path, synthetic.run(synthetic.gemm(n), gflops=777))
+    synthetic.write_run(tmp_path, synthetic.run(synthetic.gemm(4096), status="crashed", reason="x"))
+    html = render(collect(tmp_path))
+    assert '<li class="card" data-kind="ok"><b>2</b> measured' in section(html, "overview")
+    assert "TFLOP/s" in section(html, "exercise")
+    assert "0.77" not in section(html, "exercise")
+    assert "4096" not in section(html, "sweep")
+    packed = data_of(html)
+    rows = [dict(zip(packed["keys"], row, strict=True)) for row in packed["rows"]]
+    (failed,) = [row for row in rows if row["status"] == "crashed"]
+    assert failed["gflops"] is None
+    assert failed["last_good_gflops"] == pytest.approx(777, rel=0.1)
+
+
+def test_wrong_threads_are_not_ranked(tmp_path: Path) -> None:
+    for threads, rate, flags in ((1, 100, []), (2, 5000, ["wrong-threads"])):
+        cell = synthetic.gemm(4096, threads=threads)
+        synthetic.write_run(tmp_path, synthetic.run(cell, gflops=rate, flags=flags))
+    exercise = section(render(collect(tmp_path)), "exercise")
+    assert "1 cell left out, because another number of threads worked" in exercise
+    assert '<td class="number">1</td>' in exercise
+    assert '<td class="number">2</td>' not in exercise
+
+
 def test_expected_is_never_shown_as_seen(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path, synthetic.run(CELL))
     documented = {"status": "ok", "routines": [{"evidence": "documented", "symbol": "dsdot"}]}
@@ -204,8 +231,7 @@ def test_the_table_has_every_cell(html: str, collection: Collection) -> None:
 def test_nothing_yet_says_so_everywhere(tmp_path: Path) -> None:
     html = render(collect(tmp_path))
     Outline(html)
-    for module in SECTIONS:
-        name = module.__name__.rpartition(".")[2]
+    for name in SECTIONS:
         assert 'class="empty"' in section(html, name) or name == "reading"
 
 
@@ -295,11 +321,17 @@ def test_what_strangers_write_stays_text(tmp_path: Path) -> None:
     assert any(HOSTILE in str(value) for row in data_of(html)["rows"] for value in row)
 
 
-def test_data_knows_neither_nan_nor_the_end_of_a_script() -> None:
-    value = {"a": [float("nan"), float("inf"), 1.5], "b": "</script>&\u2028"}
+def test_data_knows_neither_infinity_nor_the_end_of_a_script(collection: Collection) -> None:
+    value = {"b": "</script>&\u2028"}
     text = str(page.data(value))
     assert not set("<>&\u2028") & set(text)
-    assert json.loads(text) == {"a": [None, None, 1.5], "b": "</script>&\u2028"}
+    assert json.loads(text) == value
+    values = collection.cells[0].values | {"gflops_high": float("inf"), "gflops_low": 1 / 3}
+    view = View(Collection(collection.results, cells=[Row(values)]), "2026-11-30T00:00:00Z")
+    packed = table.build(view)["data"]
+    (row,) = packed["rows"]
+    named = dict(zip(packed["keys"], row, strict=True))
+    assert (named["gflops_low"], named["gflops_high"]) == (0.333333, None)
 
 
 def test_writing_replaces_the_page_whole(tmp_path: Path, collection: Collection) -> None:

@@ -73,4 +73,3 @@ def test_lines_can_be_seen(theme: str) -> None:
 
 def test_the_drawings_know_the_pages_colours() -> None:
     assert tuple(THEMES["light"][f"s{i}"] for i in range(len(palette.LIGHT))) == palette.LIGHT
-    assert tuple(THEMES["dark"][f"s{i}"] for i in range(len(palette.DARK))) == palette.DARK

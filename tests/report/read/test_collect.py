@@ -10,6 +10,7 @@ import pytest
 
 from gemmgrid.records.run import STATUSES
 from gemmgrid.report.read.collect import Collection, collect
+from gemmgrid.report.read.rows import RATES
 from tests.report import synthetic
 
 CELL = synthetic.gemm(64)
@@ -52,16 +53,17 @@ def test_the_latest_run_is_the_cells_row_and_the_rest_is_history(tmp_path: Path)
     assert row["retry"].endswith(f"-f {row['path']}")
 
 
-def test_a_failed_rerun_does_not_hide_the_last_good_value(tmp_path: Path) -> None:
+def test_a_failed_rerun_leaves_the_last_good_value_in_its_column_only(tmp_path: Path) -> None:
     early, later = "2026-11-01T12:00:00.000000Z", "2026-11-20T12:00:00.000000Z"
-    synthetic.write_run(tmp_path, synthetic.run(CELL, gflops=10, ended_at=early, flags=["noisy"]))
+    synthetic.write_run(tmp_path, synthetic.run(CELL, gflops=10, ended_at=early, flags=["loaded"]))
     synthetic.write_run(
         tmp_path, synthetic.run(CELL, status="crashed", reason="SIGSEGV", ended_at=later)
     )
     (row,) = collect(tmp_path).cells
-    assert row["gflops"] == pytest.approx(10, rel=0.1)
-    assert row.flags == ["noisy", "last-good"]
-    assert (row["measured_at"], row["failed_at"]) == (early, later)
+    assert row["last_good_gflops"] == pytest.approx(10, rel=0.1)
+    assert (row["last_good_at"], row["measured_at"]) == (early, later)
+    assert all(row[column] is None for column in RATES)
+    assert (row.measured, row.flags) == (False, [])
 
 
 def test_a_good_rerun_ends_the_failure(tmp_path: Path) -> None:
@@ -69,7 +71,7 @@ def test_a_good_rerun_ends_the_failure(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path, synthetic.run(CELL, status="crashed", reason="SIGSEGV"))
     synthetic.write_run(tmp_path, synthetic.run(CELL, gflops=30, seed=2))
     (row,) = collect(tmp_path).cells
-    assert (row["status"], row["failed_at"], row["retry"]) == ("ok", None, None)
+    assert (row["status"], row["last_good_at"], row["retry"]) == ("ok", None, None)
     assert row["gflops"] == pytest.approx(30, rel=0.1)
     assert row.flags == []
 

@@ -9,6 +9,7 @@ import pytest
 
 from gemmgrid.records.cell import Cell, Options
 from gemmgrid.records.run import STATUSES
+from gemmgrid.report.read.collect import collect
 from gemmgrid.report.read.rows import RATES, Row, UnusableRunError, from_run
 from gemmgrid.report.read.scan import CellFile
 from tests.report import synthetic
@@ -33,7 +34,7 @@ def with_times(seconds: list[list[float]], cell: Cell = CELL, inner: int = 10) -
 def test_figures_by_hand() -> None:
     row = row_of(with_times([[1e-3, 2e-3, 3e-3], [4e-3], [1e-3]]))
     # 2·100³ operations; medians of invocations 2, 4 and 1 ms, their median 2 ms.
-    assert row["median_s"] == pytest.approx(2e-3)
+    assert row["time_s"] == pytest.approx(2e-3)
     assert row["gflops"] == pytest.approx(2e6 / 2e-3 / 1e9)
     assert row["gflops_low"] < row["gflops"] < row["gflops_high"]
     assert (row["invocations"], row["samples"]) == (3, 5)
@@ -81,7 +82,7 @@ def test_rounds_are_told_from_what_happened() -> None:
 def test_only_ok_publishes_a_rate(status: str) -> None:
     row = row_of(synthetic.run(CELL, status=status, reason="because"))
     assert all(row[column] is None for column in RATES)
-    assert row.medians_s == []
+    assert row.times_s == []
     assert (row["status"], row["reason"]) == (status, "because")
     assert row["retry"] == (
         "snakemake --cores 1 -f results/machine-a/numpy-openblas/gemm.float32.100x100x100.t1.jsonl"
@@ -178,18 +179,27 @@ def test_a_renamed_machine_is_its_folder() -> None:
 def test_ok_without_samples_is_refused() -> None:
     document = synthetic.run(CELL)
     for invocation in document["invocations"]:
-        invocation["samples"]["elapsed_ns"] = [0]
+        invocation["samples"]["elapsed_ns"] = []
     with pytest.raises(UnusableRunError, match="no invocation holds samples"):
         row_of(document)
 
 
-def test_strings_where_numbers_belong_are_unknown_and_noted() -> None:
+def test_samples_that_took_no_time_are_refused() -> None:
+    document = synthetic.run(CELL)
+    document["invocations"][2]["samples"]["elapsed_ns"][1] = 0
+    with pytest.raises(UnusableRunError, match="a sample took no time"):
+        row_of(document)
+
+
+def test_strings_where_numbers_belong_are_unknown_and_noted(tmp_path: Path) -> None:
     document = synthetic.run(CELL, library="OpenBLAS", tool=None, order="first")
     document["invocations"][0]["verify"] = "fine"
-    row = row_of(document)
-    assert row["library"] is None
-    assert row["order"] is None
+    synthetic.write_run(tmp_path, document)
+    found = collect(tmp_path)
+    (row,) = found.cells
+    assert (row["library"], row["order"]) == (None, None)
     assert row["gflops"] is not None
-    assert any("library is 'OpenBLAS', not an object" in text for text in row.problems)
-    assert any("order is 'first'" in text for text in row.problems)
-    assert any("invocations.0.verify" in text for text in row.problems)
+    told = " ".join(one.problem for one in found.problems)
+    assert "library is 'OpenBLAS', not an object" in told
+    assert "order is 'first'" in told
+    assert "invocations.0.verify" in told

@@ -27,6 +27,7 @@ from gemmgrid.plan.config.registry import Backend, load_registry
 from gemmgrid.plan.config.study import Study, read_study
 from gemmgrid.plan.grid.availability import Availability
 from gemmgrid.plan.grid.expand import PlannedCell, SkippedCell, expand
+from gemmgrid.records import text
 from gemmgrid.records.context import digest
 from gemmgrid.records.files import write_atomically
 from gemmgrid.records.run import now
@@ -155,8 +156,7 @@ def _nothing_left(
     ]
     counts = Counter((one.backend, one.status, one.reason) for one in skipped)
     for (name, status, reason), count in counts.most_common():
-        cells = "1 cell" if count == 1 else f"{count} cells"
-        lines.append(f"  - {name}: {cells} {status}: {reason}")
+        lines.append(f"  - {name}: {text.count('cell', count)} {status}: {reason}")
     if not skipped:
         if study.select:
             lines.append("  - 'select' matches no cell of the grid; widen it or leave it out")

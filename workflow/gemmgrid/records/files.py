@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,7 +22,10 @@ _KINDS = {
 
 
 class NotAFileError(OSError):
-    """What lies there is no regular file; `strerror` says what it is."""
+    """What lies there is no regular file; the text says what it is."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
 
 
 @contextmanager
@@ -85,7 +87,7 @@ def create_atomically(path: Path, content: bytes) -> bool:
 def _beside(path: Path, content: bytes) -> Iterator[Path]:
     """The content in a finished file of another name in the same folder, gone afterwards."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}.new")
+    beside = path.with_name(f".{path.name[:200]}.{os.urandom(8).hex()}.new")
     try:
         # Not tempfile, whose files nobody but their owner may read.
         handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)

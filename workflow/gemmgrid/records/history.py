@@ -9,8 +9,9 @@ as `follows`, and comes after it whatever its time. Either is said in the histor
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +23,8 @@ from gemmgrid.records.run import NotARunError, admit
 TAIL = 1 << 20
 """Bytes at a file's end that `latest` looks through for the newest run: some twenty runs."""
 FOLLOWS = "follows"
+Placed = list[tuple[int, dict[str, Any]]]
+"""Runs, each with the number of its line."""
 _MOMENT = r"[-0-9]{10}T[0-9:]{8}\.[0-9]{6}Z"
 _TIMES = re.compile(rf'"(started_at|ended_at)": ?"({_MOMENT})"'.encode())
 _CONFLICT = (b"<<<<<<< ", b"=======", b">>>>>>> ", b"||||||| ")
@@ -58,9 +61,9 @@ def append(path: Path, run: Mapping[str, Any]) -> None:
         earlier = b""
     if earlier and not earlier.endswith(b"\n"):
         earlier += b"\n"
-    before = _newest(earlier.split(b"\n"))
-    if before and moment(before) > moment(run):
-        run = {**run, FOLLOWS: _parse(path, earlier).runs[-1]["id"]}
+    if any(_time_of(line) > moment(run) for line in earlier.split(b"\n") if line.strip()):
+        before = _parse(path, earlier).runs
+        run = {**run, FOLLOWS: before[-1]["id"]} if before else run
     write_atomically(path, earlier + dumps(run).encode() + b"\n")
 
 
@@ -82,29 +85,40 @@ def holds(path: Path, run_id: str) -> bool:
 
 
 def latest(path: Path, tail: int = TAIL) -> dict[str, Any] | None:
-    """The newest run of a file, migrated; None without one.
+    """The newest run of a file, migrated; None without one. The same as `read(path).latest`."""
+    return next((run for line in newest_lines(path, tail) if (run := _run_of(line)[0])), None)
 
-    The same as `read(path).latest`, unless runs are out of order in a file of more than `tail`
-    bytes: only so much is read of it, and of the runs there only the times. Thousands of files
-    are asked whenever a study is planned.
+
+def newest_lines(path: Path, tail: int = TAIL) -> Iterator[bytes]:
+    """A file's lines, the newest first and unread: the first that is a run is the newest run.
+
+    Thousands of files are asked whenever a study is planned, so of each no more than `tail` bytes
+    are read while the first line is enough, and of runs there only their times. A merge whose
+    lines reach further back than that is read in another order than by `read`. Nothing from what
+    is no file, or cannot be read.
     """
     try:
         with open_regular(path) as file:
-            start = max(0, file.seek(0, 2) - tail)
+            size = file.seek(0, os.SEEK_END)
             while True:
+                start = max(0, size - tail)
                 file.seek(start)
                 content = file.read()
-                if f'"{FOLLOWS}"'.encode() in content:
-                    return read(path).latest
                 lines = content.split(b"\n")
-                if run := _newest(lines[1:] if start else lines):
-                    return run
+                if f'"{FOLLOWS}"'.encode() in content:
+                    lines = read_regular(path).split(b"\n")
+                    placed = _runs_of(lines, History(path))
+                    yield from (lines[number - 1] for number, _ in reversed(_in_order(placed)))
+                    return
+                filled = [line for line in (lines[1:] if start else lines) if line.strip()]
+                times = [_time_of(line) for line in filled]
+                order = sorted(range(len(filled)), key=lambda at: (times[at], at), reverse=True)
+                yield from (filled[at] for at in order)
                 if not start:
-                    return None
-                start = max(0, start - tail)
+                    return
                 tail *= 2
     except OSError:
-        return None
+        return
 
 
 def moment(run: Mapping[str, Any]) -> str:
@@ -136,9 +150,18 @@ def _parse(path: Path, content: bytes) -> History:
     history = History(path)
     if not content.strip():
         history.problems.append({"line": None, "problem": "empty"})
-    read: list[tuple[int, dict[str, Any]]] = []
+    placed = _runs_of(content.split(b"\n"), history)
+    ordered = _in_order(placed)
+    history.runs = [run for _, run in ordered]
+    history.notes += _disorder(placed, ordered)
+    return history
+
+
+def _runs_of(lines: list[bytes], history: History) -> Placed:
+    """The lines' runs with their numbers; what is to be said about lines goes to the history."""
+    placed: Placed = []
     seen: set[bytes] = set()
-    for number, line in enumerate(content.split(b"\n"), start=1):
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         run, problem, notes = _run_of(line)
@@ -148,12 +171,9 @@ def _parse(path: Path, content: bytes) -> History:
             history.notes.append({"line": number, "problem": "stands twice: counted once"})
         else:
             seen.add(line)
-            read.append((number, run))
+            placed.append((number, run))
             history.notes += [{"line": number, "problem": f"{t}; read as unknown"} for t in notes]
-    ordered = _in_order(read)
-    history.runs = [run for _, run in ordered]
-    history.notes += _disorder(read, ordered)
-    return history
+    return placed
 
 
 def _run_of(line: bytes) -> tuple[dict[str, Any] | None, str, list[str]]:
@@ -172,10 +192,6 @@ def _run_of(line: bytes) -> tuple[dict[str, Any] | None, str, list[str]]:
     except (ValueError, TypeError, OverflowError) as error:
         # Numbers of 10,000 digits, lists where a number belongs: JSON, but no run.
         return None, f"not a run: {error}", []
-
-
-Placed = list[tuple[int, dict[str, Any]]]
-"""Runs, each with the number of its line."""
 
 
 def _in_order(read: Placed) -> Placed:
@@ -211,17 +227,6 @@ def _disorder(read: Placed, ordered: Placed) -> list[dict[str, Any]]:
                 "was set back, so its place is taken for its time"
             )
     return [{"line": number, "problem": text} for number, text in told.items()]
-
-
-def _newest(lines: list[bytes]) -> dict[str, Any] | None:
-    """The newest run of some lines: the times of all are looked at, and one is parsed."""
-    filled = [line for line in lines if line.strip()]
-    times = [_time_of(line) for line in filled]
-    for at in sorted(range(len(filled)), key=lambda at: (times[at], at), reverse=True):
-        run, _, _ = _run_of(filled[at])
-        if run:
-            return run
-    return None
 
 
 def _time_of(line: bytes) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from gemmgrid.records.cell import Cell
 from gemmgrid.records.run_types import Run
-from gemmgrid.records.shape import Sieve
+from gemmgrid.records.shape import Sieve, keys_of
 
 SCHEMA_VERSION = 1
 
@@ -60,7 +60,6 @@ FLAGS = {
     "blas-unverified": "the BLAS behind the call could not be identified",
     "stdout-noise": "the library printed to standard output",
     "warned": "the library wrote warnings to standard error",
-    "last-good": "the latest run failed; the figures are those of the last good one (tables only)",
     "other-machine": "the node is not what this machine's earlier runs were made on",
 }
 """Doubts that leave the number standing."""
@@ -100,6 +99,36 @@ def admit(document: Any) -> tuple[dict[str, Any], list[str]]:
     Such a value is None in the run: whoever reads it finds what the types promise, or nothing.
     NotARunError where what a run must have is missing or wrong, or where it is of a newer version.
     """
+    given = _up_to_date(document)
+    sieve = Sieve()
+    run = sieve.sift(given, Run)
+    lacking = {key for key in ESSENTIAL if run.get(key) is None}
+    if not lacking and len(run["invocations"]) < len(given["invocations"]):
+        lacking = {"invocations"}
+    if lacking:
+        absent = [f"{key} is missing" for key in ESSENTIAL if given.get(key) is None]
+        wrong = [text for text in sieve.problems if re.split(r"[. ]", text)[0] in lacking]
+        raise NotARunError("; ".join([*absent, *wrong]))
+    try:
+        Cell.from_json(given["cell"])
+    except ValueError as error:
+        raise NotARunError(str(error)) from error
+    return run, sieve.problems
+
+
+def problems_of(document: Any) -> list[str]:
+    """What keeps a document from being a run as gemmgrid writes it, a sentence each."""
+    try:
+        given = _up_to_date(document)
+    except NotARunError as error:
+        return [str(error)]
+    sieve = Sieve(strict=True)
+    sieve.sift(given, Run)
+    strangers = sorted(given.keys() - keys_of(Run).keys())
+    return [*sieve.problems, *(f"{key} is no key of a run" for key in strangers)]
+
+
+def _up_to_date(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise NotARunError(f"a run is a JSON object, not {type(document).__name__}")
     version = document.get("schema")
@@ -112,24 +141,4 @@ def admit(document: Any) -> tuple[dict[str, Any], list[str]]:
     while version < SCHEMA_VERSION:
         document = _MIGRATIONS[version](document)
         version += 1
-    sieve = Sieve()
-    run = sieve.sift(document, Run)
-    lacking = [key for key in ESSENTIAL if run.get(key) is None]
-    if not lacking and len(run["invocations"]) < len(document["invocations"]):
-        lacking = ["invocations"]
-    if lacking:
-        absent = [f"{key} is missing" for key in lacking if document.get(key) is None]
-        wrong = [text for text in sieve.problems if re.split(r"[. ]", text)[0] in lacking]
-        raise NotARunError("; ".join([*absent, *wrong]))
-    try:
-        Cell.from_json(document["cell"])
-    except ValueError as error:
-        raise NotARunError(str(error)) from error
-    return run, sieve.problems
-
-
-def problems(document: Any) -> list[str]:
-    """What keeps a document from being a run as this version writes it, a sentence each."""
-    sieve = Sieve(strict=True)
-    sieve.sift(document, Run)
-    return sieve.problems
+    return dict(document)

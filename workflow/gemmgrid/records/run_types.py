@@ -35,12 +35,12 @@ Unknown = dict[str, str]
 """Dotted name of what is None → why."""
 
 
-class Tool(TypedDict):
+class Tool(TypedDict, total=False):
     """The gemmgrid that measured."""
 
     version: str
-    commit: NotRequired[str | None]
-    dirty: NotRequired[bool | None]  # whether the checkout held changes of its own
+    commit: str | None
+    dirty: bool | None  # whether the checkout held changes of its own
 
 
 class CellKeys(TypedDict):
@@ -155,10 +155,10 @@ class Context(TypedDict):
 
     host: dict[str, Any]  # kernel, microcode, libc, governor, mitigations …
     device: dict[str, Any] | None  # the GPU's driver and settings
-    backend: NotRequired[BackendContext]
+    backend: BackendContext
     host_hash: str
     device_hash: str | None
-    backend_hash: NotRequired[str]
+    backend_hash: str
 
 
 class Package(TypedDict):
@@ -172,12 +172,12 @@ class Environment(TypedDict):
 
     deploy: Deploy
     name: str
-    prefix: NotRequired[str | None]
-    python: NotRequired[str | None]
-    packages: NotRequired[list[Package]]
+    prefix: str | None
+    python: str | None
+    packages: list[Package]
     lock_hash: NotRequired[str | None]
-    variables: NotRequired[dict[str, str]]  # set for the measured processes
-    dropped_variables: NotRequired[dict[str, str]]  # inherited and left out of them
+    variables: dict[str, str]  # set for the measured processes
+    dropped_variables: dict[str, str]  # inherited and left out of them
 
 
 class Library(TypedDict):
@@ -191,6 +191,7 @@ class Library(TypedDict):
     threading: NotRequired[str | None]
     interface: NotRequired[str | None]
     unknown: NotRequired[Unknown]
+    note: NotRequired[str | None]
     others: NotRequired[list[Any]]  # further BLAS libraries in the process
 
 
@@ -205,6 +206,7 @@ class Counters(TypedDict):
 
 
 class GpuConditions(TypedDict, total=False):
+    at: Moment
     sm_mhz: float | None
     mem_mhz: float | None
     power_w: float | None
@@ -225,7 +227,7 @@ class Conditions(TypedDict, total=False):
     load_1m: float | None
     steal: float | None  # share of CPU time that the hypervisor took since the reading before
     others_cpus: float | None  # CPUs that other processes used since then
-    cpu_mhz: Any
+    cpu_mhz: list[float] | None  # of some CPUs
     governor: str | None
     turbo: bool | None
     smt: bool | None
@@ -249,7 +251,7 @@ class Around(TypedDict):
 
     before: Conditions | None
     after: Conditions | None
-    during: NotRequired[list[GpuConditions]]
+    during: NotRequired[list[GpuConditions | None]]
 
 
 class Timer(TypedDict):
@@ -271,6 +273,8 @@ class Operands(TypedDict, total=False):
     A: Operand | None
     B: Operand | None
     C: Operand | None
+    sets: int  # of equal operands that the calls rotate over
+    first_touch: str  # who wrote to them first
     unchanged: bool  # after the timing they were what their seed gives
     unknown: Unknown
 
@@ -281,6 +285,7 @@ class Identity(TypedDict, total=False):
     packages: dict[str, str | None]
     library: Library | None
     precision: dict[str, Any]
+    device: dict[str, Any] | None
     python: str
 
 
@@ -317,13 +322,13 @@ class Leftover(TypedDict):
 
 class Threads(TypedDict):
     asked: int
-    library: NotRequired[int | None]  # what the library says
+    library: int | None  # what the library says
     os: NotRequired[int | None]  # threads that the process has
-    burned: NotRequired[float | None]  # CPU seconds a second
+    burned: float | None  # CPU seconds a second
     waited: NotRequired[float | None]  # threads that waited for a CPU
     seen: int | None  # threads that worked
-    affinity_before: NotRequired[list[int] | None]
-    affinity_after: NotRequired[list[int] | None]
+    affinity_before: list[int] | None
+    affinity_after: list[int] | None
     quota: NotRequired[float | None]  # CPUs
     window_s: NotRequired[float | None]
     unknown: NotRequired[Unknown]
@@ -335,10 +340,10 @@ class Verdict(TypedDict):
     ok: bool
     rel_error: float | None
     bound: float
-    method: NotRequired[str]
-    rows: NotRequired[int]  # checked exactly
-    miss_probability: NotRequired[float]
-    problem: NotRequired[Literal["nan", "inf", "zeros", "error"] | None]
+    method: str
+    rows: int  # checked exactly
+    miss_probability: float
+    problem: Literal["nan", "inf", "zeros", "error"] | None
     detail: NotRequired[str | None]
     precision: NotRequired[str | None]
 
@@ -347,8 +352,8 @@ class Verify(TypedDict):
     """Before and after the timing, and with fresh operands."""
 
     before: Verdict | None
-    after: NotRequired[Verdict | None]
-    fresh: NotRequired[Verdict | None]
+    after: Verdict | None
+    fresh: Verdict | None
 
 
 class Invocation(TypedDict):
@@ -356,11 +361,11 @@ class Invocation(TypedDict):
 
     index: Natural
     round: Positive
-    started_at: NotRequired[Moment]
+    started_at: Moment
     status: Status
-    reason: NotRequired[str | None]
-    flags: NotRequired[list[str]]
-    stage: NotRequired[str]
+    reason: str | None
+    flags: list[str]
+    stage: str
     import_s: NotRequired[float]
     timer: NotRequired[Timer]
     setup_s: NotRequired[float]
@@ -385,7 +390,7 @@ class Invocation(TypedDict):
     stdout_tail: NotRequired[str]
     warnings: NotRequired[list[str]]  # lines on stderr though it went well, each once a run
     failure: NotRequired[Failure | None]
-    unknown: NotRequired[Unknown]
+    unknown: Unknown
 
 
 class Routine(TypedDict, total=False):
@@ -414,19 +419,19 @@ class Kernel(TypedDict, total=False):
     source: Any
 
 
-class Evidence(TypedDict):
+class Evidence(TypedDict, total=False):
     """What really ran; see docs/evidence.md."""
 
     status: str
-    reason: NotRequired[str | None]
-    cost_s: NotRequired[float | None]
-    routines: NotRequired[list[Routine]]
-    kernels: NotRequired[list[Kernel]]
-    hidden: NotRequired[list[dict[str, Any]]]
-    no_blas: NotRequired[dict[str, Any] | None]
-    inconsistent: NotRequired[Any]
-    slots_watched: NotRequired[int | None]
-    problems: NotRequired[dict[str, Any]]
+    reason: str | None
+    cost_s: float | None
+    routines: list[Routine]
+    kernels: list[Kernel]
+    hidden: list[dict[str, Any]]
+    no_blas: dict[str, Any] | None
+    inconsistent: str | None
+    slots_watched: int | None
+    problems: dict[str, str]
 
 
 class Run(TypedDict):

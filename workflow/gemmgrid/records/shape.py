@@ -66,8 +66,8 @@ class Sieve:
     """Lets through what is of its type; the rest becomes None, with a sentence in `problems`.
 
     Of a list of objects or texts only those are left out that are none. strict: a key that must be
-    there and is not, one that no type names, a None where a value belongs, and a text of another
-    form than its pattern, are problems, too.
+    there and is not, a None where a value belongs, and a text of another form than its pattern, are
+    problems, too. Keys that no type names pass.
     """
 
     strict: bool = False
@@ -97,7 +97,6 @@ class Sieve:
             self.problems += [
                 f"{prefix}{key} is missing" for key in keys if key in required(shape) - value.keys()
             ]
-            self.problems += [f"{prefix}{key} is no key here" for key in value if key not in keys]
         return {
             key: self.sift(one, keys[key], f"{prefix}{key}") if key in keys else one
             for key, one in value.items()
@@ -149,8 +148,8 @@ def _object_fits(shape: Any, strict: bool) -> Callable[[Any], bool]:
     def strict_fit(value: Any) -> bool:
         return (
             type(value) is dict
-            and needed <= value.keys() <= checks.keys()
-            and all(checks[key](one) for key, one in value.items())
+            and needed <= value.keys()
+            and all(checks[key](one) for key, one in value.items() if key in checks)
         )
 
     return strict_fit if strict else lenient_fit

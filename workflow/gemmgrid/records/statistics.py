@@ -1,13 +1,22 @@
-"""The interval of a cell's rate, by the standard library: what a measuring process says of itself.
+"""A cell's time and its interval, the same for the terminal of a measurement and for the report.
 
-The same figures as the report's `judge.statistics`, which has SciPy; a test holds the two together.
+A process's figure is the median of its samples. Over processes the figure is the geometric mean,
+everywhere: a cell's time, its interval and the ratio of two cells are of one estimand, so that
+equal times have the ratio 1. Times are handled as logarithms: the interval of a rate is that of
+the time turned round, and no limit can become negative. Intervals are over processes, and over
+rounds where there are several, never over the samples of one process: samples of one process share
+its placement in memory and its clocks, processes of one round share its minutes, and intervals
+over them hold the true value far too seldom. Sources: A. Georges, D. Buytaert, L. Eeckhout,
+"Statistically rigorous Java performance evaluation" (OOPSLA 2007); T. Hoefler, R. Belli,
+"Scientific benchmarking of parallel computing systems" (SC 2015).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from math import exp, fsum, inf, log, sqrt
-from statistics import NormalDist, median
+from statistics import NormalDist
+from typing import NamedTuple
 
 _T_975 = (
     *(12.70620474, 4.30265273, 3.18244631, 2.77644511, 2.57058184, 2.44691185),
@@ -15,6 +24,14 @@ _T_975 = (
 )
 """Student's t for a two-sided 95 % interval with 1 to 12 degrees of freedom (Abramowitz and Stegun,
 Handbook of Mathematical Functions, table 26.10, with more digits)."""
+
+
+class Interval(NamedTuple):
+    """A value with the limits of its 95 % interval, in the unit of what was given."""
+
+    value: float
+    low: float
+    high: float
 
 
 def t_975(df: int) -> float:
@@ -34,31 +51,55 @@ def t_975(df: int) -> float:
     return x + sum(term / df**power for power, term in enumerate(terms, 1))
 
 
-def interval(medians: Sequence[float]) -> tuple[float, float, float] | None:
-    """(value, low, high): Student's 95 % interval over processes, in logarithms; None below two.
+def mean(values: Sequence[float]) -> float:
+    """The geometric mean; ValueError for no values, or for one that is not above 0."""
+    if not values:
+        raise ValueError("no values, so no mean")
+    return exp(fsum(map(log, values)) / len(values))
 
-    medians   one positive number a process, any unit. The value is their median; the limits belong
-              to their geometric mean and are widened to hold the median.
+
+def by_round(medians: Sequence[float], rounds: Sequence[Hashable]) -> list[float]:
+    """What intervals are taken over: one value a round, the mean of its processes' medians.
+
+    rounds: of each process. Where all are of one round: the processes' own medians.
     """
-    count = len(medians)
-    if count < 2:
+    grouped: dict[Hashable, list[float]] = {}
+    for value, number in zip(medians, rounds, strict=True):
+        grouped.setdefault(number, []).append(value)
+    return list(map(mean, grouped.values())) if len(grouped) > 1 else list(medians)
+
+
+def of_logs(values: Sequence[float]) -> tuple[float, float]:
+    """Mean of the logarithms, and the square of its standard error; two or more values above 0."""
+    logs = list(map(log, values))
+    centre = fsum(logs) / len(logs)
+    variance = fsum((one - centre) ** 2 for one in logs) / (len(logs) - 1)
+    return centre, variance / len(logs)
+
+
+def interval(values: Sequence[float]) -> Interval | None:
+    """The geometric mean with Student's 95 % interval, taken in logarithms; None below two values.
+
+    values   one positive number a round or process, any unit
+    """
+    if len(values) < 2:
         return None
-    logs = [log(one) for one in medians]
-    centre = fsum(logs) / count
-    deviation = sqrt(fsum((one - centre) ** 2 for one in logs) / (count - 1))
-    half = t_975(count - 1) * deviation / sqrt(count)
-    value = median(medians)
-    high = exp(centre + half) if centre + half < 700 else inf
-    return value, min(exp(centre - half), value), max(high, value)
+    centre, error = of_logs(values)
+    half = t_975(len(values) - 1) * sqrt(error)
+    return Interval(exp(centre), bounded_exp(centre - half), bounded_exp(centre + half))
 
 
-def relative_half_width(medians: Sequence[float]) -> float | None:
-    """Half the interval of the rate over the rate, from times of calls; None below two processes.
+def bounded_exp(value: float) -> float:
+    """exp without OverflowError: the interval of two very different values may be unbounded."""
+    return exp(value) if value < 700 else inf
+
+
+def relative_half_width(values: Sequence[float]) -> float | None:
+    """Half the interval of the rate over the rate, from times of calls; None below two values.
 
     A rate is one over a time, so its limits are those of the time turned round.
     """
-    found = interval(medians)
+    found = interval(values)
     if found is None:
         return None
-    value, low, high = found
-    return (value / low - value / high) / 2 if low else inf
+    return (found.value / found.low - found.value / found.high) / 2 if found.low else inf

@@ -17,106 +17,66 @@ from typing import Any
 import pandas as pd
 
 from gemmgrid.records.files import write_atomically
-from gemmgrid.report.draw.forest import told
 from gemmgrid.report.judge import compare
-from gemmgrid.report.judge.compare import BACKENDS, Pair
+from gemmgrid.report.judge.compare import Pair, told
 from gemmgrid.report.read.collect import Collection
 from gemmgrid.report.read.scan import TABLES
 
+
+def _texts(*names: str) -> dict[str, str]:
+    return dict.fromkeys(names, "string")
+
+
+def _wholes(*names: str) -> dict[str, str]:
+    return dict.fromkeys(names, "Int64")
+
+
+def _reals(*names: str) -> dict[str, str]:
+    return dict.fromkeys(names, "Float64")
+
+
 CELLS: dict[str, str] = {
-    "machine": "string",
-    "backend": "string",
-    "routine": "string",
-    "dtype": "string",
-    "m": "Int64",
-    "n": "Int64",
-    "k": "Int64",
-    "threads": "Int64",
-    "options": "string",
-    "cell": "string",
-    "status": "string",
-    "reason": "string",
-    "gflops": "Float64",
-    "gflops_low": "Float64",
-    "gflops_high": "Float64",
-    "median_s": "Float64",
-    "invocations": "Int64",
-    "samples": "Int64",
-    "rel_error": "Float64",
-    "effective_precision": "string",
-    "threads_seen": "Int64",
-    "library": "string",
-    "library_version": "string",
-    "library_file": "string",
-    "expression": "string",
-    "flags": "string",
-    "measured_at": "string",
-    "failed_at": "string",
-    "interval_kind": "string",
-    "spread_low": "Float64",
-    "spread_high": "Float64",
-    "first_call_s": "Float64",
-    "import_s": "Float64",
-    "peak_share": "Float64",
-    "routine_seen": "string",
-    "routine_evidence": "string",
-    "kernel_seen": "string",
-    "kernel_evidence": "string",
-    "adapter": "string",
-    "device": "string",
-    "path": "string",
-    "retry": "string",
-    "apart_from": "string",
-    "difference": "string",
+    **_texts("machine", "backend", "routine", "dtype"),
+    **_wholes("m", "n", "k", "threads"),
+    **_texts("options", "cell", "status", "reason"),
+    **_reals("gflops", "gflops_low", "gflops_high", "time_s"),
+    **_wholes("invocations", "samples"),
+    **_reals("rel_error"),
+    **_texts("effective_precision"),
+    **_wholes("threads_seen"),
+    **_texts("library", "library_version", "library_file", "expression", "flags", "measured_at"),
+    **_reals("last_good_gflops"),
+    **_texts("last_good_at", "interval_kind"),
+    **_reals("spread_low", "spread_high", "first_call_s", "import_s", "peak_share"),
+    **_texts("routine_seen", "routine_evidence", "kernel_seen", "kernel_evidence"),
+    **_texts("adapter", "device", "path", "retry", "apart_from", "difference"),
 }
 """Columns of the cells' table and their types; rates in GFLOP/s (decimal), times in seconds.
 
-apart_from: the machine in whose folder the runs are and which did not make them; then `machine` is
-a name of their own, and `difference` says why."""
+time_s: seconds per call, the geometric mean over rounds, or over processes of one round; gflops and
+its interval are from it; last_good_gflops, last_good_at: of the last good run, where the latest one
+failed, which has no rate; apart_from: the machine in whose folder the runs are and which did not
+make them; then `machine` is a name of their own, and `difference` says why."""
 
 RUNS: dict[str, str] = {
     **CELLS,
-    "id": "string",
-    "started_at": "string",
-    "recorded_machine": "string",
-    "host_id": "string",
-    "gpu": "string",
-    "gpu_driver": "string",
-    "host_hash": "string",
-    "device_hash": "string",
-    "tool_version": "string",
-    "tool_commit": "string",
-    "order": "Int64",
-    "stop": "string",
-    "file": "string",
-    "slurm_node": "string",
-    "slurm_partition": "string",
-    "slurm_job_id": "string",
+    **_texts("id", "started_at", "recorded_machine", "host_id", "gpu", "gpu_driver"),
+    **_texts("host_hash", "device_hash", "tool_version", "tool_commit"),
+    **_wholes("order"),
+    **_texts("stop", "file", "slurm_node", "slurm_partition", "slurm_job_id"),
     "exclusive": "boolean",
 }
 COMPARISONS: dict[str, str] = {
-    "kind": "string",
-    "first": "string",
-    "second": "string",
-    "machine": "string",
-    "backend": "string",
-    "second_machine": "string",
-    "second_backend": "string",
+    **_texts("kind", "first", "second", "machine", "backend", "second_machine", "second_backend"),
     **{name: CELLS[name] for name in ("routine", "dtype", "m", "n", "k", "threads", "options")},
-    "cell": "string",
-    "ratio": "Float64",
-    "ratio_low": "Float64",
-    "ratio_high": "Float64",
-    "verdict": "string",
-    "p_adjusted": "Float64",
-    "processes_needed": "Int64",
-    "first_gflops": "Float64",
-    "second_gflops": "Float64",
-    "first_processes": "Int64",
-    "second_processes": "Int64",
-    "first_measured_at": "string",
-    "second_measured_at": "string",
-    "changes": "string",
+    **_texts("cell"),
+    **_reals("ratio", "ratio_low", "ratio_high"),
+    **_texts("verdict"),
+    **_reals("p_adjusted"),
+    **_wholes("rounds_needed"),
+    **_reals("first_gflops", "second_gflops"),
+    **_wholes("first_processes", "second_processes", "first_rounds", "second_rounds"),
+    **_texts("first_measured_at", "second_measured_at", "changes"),
 }
 """Two sides of one cell; ratio: how many times as fast the first is, with its 95 % interval."""
 PROBLEMS = {"file": "string", "line": "Int64", "problem": "string"}
@@ -165,7 +125,7 @@ def comparison_rows(pairs: Iterable[Pair]) -> Iterator[dict[str, Any]]:
     """A row for each cell of each pair."""
     for pair in pairs:
         for one in pair.comparisons:
-            first, second, limits = one.first, one.second, one.ratio
+            first, second, limits = one.first, one.second, one.interval
             yield {
                 **{name: first[name] for name in COMPARISONS},
                 "kind": pair.kind,
@@ -173,19 +133,21 @@ def comparison_rows(pairs: Iterable[Pair]) -> Iterator[dict[str, Any]]:
                 "second": pair.second,
                 "second_machine": second["machine"],
                 "second_backend": second["backend"],
-                "ratio": limits.value if limits else one.plain,
+                "ratio": one.ratio,
                 "ratio_low": limits.low if limits and isfinite(limits.high) else None,
                 "ratio_high": limits.high if limits and isfinite(limits.high) else None,
                 "verdict": one.verdict,
-                "p_adjusted": one.share if one.verdict != "insufficient" else None,
-                "processes_needed": one.needed,
+                "p_adjusted": one.share if one.tested else None,
+                "rounds_needed": one.needed,
                 "first_gflops": first["gflops"],
                 "second_gflops": second["gflops"],
-                "first_processes": one.processes[0],
-                "second_processes": one.processes[1],
+                "first_processes": first["invocations"],
+                "second_processes": second["invocations"],
+                "first_rounds": first.rounds,
+                "second_rounds": second.rounds,
                 "first_measured_at": first["measured_at"],
                 "second_measured_at": second["measured_at"],
-                "changes": "; ".join(told(one.changes)) if pair.kind != BACKENDS else None,
+                "changes": "; ".join(told(pair.changes(one))) or None,
             }
 
 

@@ -24,7 +24,7 @@ def main(job_path: Path, out_path: Path) -> NoReturn:
     report = _Report(out_path)
     try:
         report.stage("reading the job")
-        job = json.loads(job_path.read_text())
+        job = json.loads(job_path.read_text(encoding="utf-8"))
         evidence = _evidence(job, report)
     except Exception as error:
         traceback.print_exc()
@@ -102,5 +102,5 @@ class _Report:
 
     def _write(self, evidence: dict[str, Any]) -> None:
         beside = self._path.with_suffix(".part")
-        beside.write_text(json.dumps(evidence, allow_nan=False))
+        beside.write_text(json.dumps(evidence, allow_nan=False), encoding="utf-8")
         beside.replace(self._path)

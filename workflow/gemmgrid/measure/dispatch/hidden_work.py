@@ -6,7 +6,7 @@ an operand of 16 bits arrived as 32; one product became many calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,10 +54,7 @@ def find(seen: Watched, asked: Asked, operands: Mapping[str, Memory]) -> list[di
         _copies(seen.calls, asked, operands),
         _result_copies(seen.calls, asked, operands),
         _upcasts(seen, asked),
-        _shared_operand(seen.calls, asked),
-        _slices(seen.calls, asked),
-        _many_calls(seen.calls),
-        _reorders(seen),
+        *_extra_calls(seen, asked),
     ]
     return [work for work in found if work is not None]
 
@@ -159,52 +156,40 @@ def _element_conversions(samples: Samples) -> dict[str, Any] | None:
     )
 
 
-def _shared_operand(calls: Iterable[TracedCall], asked: Asked) -> dict[str, Any] | None:
-    shared = [call for call in calls if call.routine.operation in _SHARED]
-    if not shared or asked.routine not in ("", "gemm"):
-        return None
-    count = sum(call.count for call in shared)
-    return _work(
-        "syrk",
-        count,
-        None,
-        f"both operands are the same matrix, so {shared[0].routine.name} computed one triangle "
-        f"(half the work of gemm) and the other was filled in by copying",
-    )
-
-
-def _slices(calls: Iterable[TracedCall], asked: Asked) -> dict[str, Any] | None:
-    count = sum(call.count for call in calls if call.routine.operation in _MATRIX_ROUTINES)
-    if asked.batch < 2 or count < 2:
-        return None
-    name = next(c.routine.name for c in calls if c.routine.operation in _MATRIX_ROUTINES)
-    return _work(
-        "per-slice", count, None, f"one {name} for each of the {asked.batch} matrices of the stack"
-    )
-
-
-def _many_calls(calls: Iterable[TracedCall]) -> dict[str, Any] | None:
-    vector = [call for call in calls if call.routine.operation in _VECTOR_ROUTINES]
-    count = sum(call.count for call in vector)
-    if count < MANY:
-        return None
-    name = vector[0].routine.name
-    return _work(
-        "many-calls",
-        count,
-        None,
-        f"{count:,} calls of {name} make up this product; np.tensordot or a reshape to two "
-        f"dimensions makes it one gemm",
-    )
-
-
-def _reorders(seen: Watched) -> dict[str, Any] | None:
+def _extra_calls(seen: Watched, asked: Asked) -> Iterator[dict[str, Any]]:
+    """Other or more calls than the one that the expression reads like."""
+    shared, count = _calls(seen, _SHARED)
+    if shared and asked.routine in ("", "gemm"):
+        yield _work(
+            "syrk",
+            count,
+            None,
+            f"both operands are the same matrix, so {shared} computed one triangle (half the work "
+            f"of gemm) and the other was filled in by copying",
+        )
+    name, count = _calls(seen, _MATRIX_ROUTINES)
+    if asked.batch >= 2 and count >= 2:
+        text = f"one {name} for each of the {asked.batch} matrices of the stack"
+        yield _work("per-slice", count, None, text)
+    name, count = _calls(seen, _VECTOR_ROUTINES)
+    if count >= MANY:
+        yield _work(
+            "many-calls",
+            count,
+            None,
+            f"{count:,} calls of {name} make up this product; np.tensordot or a reshape to two "
+            f"dimensions makes it one gemm",
+        )
     count = sum(call.routine == "reorder" for call in seen.logged)
-    if not count:
-        return None
-    return _work(
-        "operand-copy", count, None, "oneDNN first copied operands into a layout or type of its own"
-    )
+    if count:
+        text = "oneDNN first copied operands into a layout or type of its own"
+        yield _work("operand-copy", count, None, text)
+
+
+def _calls(seen: Watched, operations: Collection[str]) -> tuple[str, int]:
+    """The first routine among these operations that was called, and the calls of all of them."""
+    calls = [call for call in seen.calls if call.routine.operation in operations]
+    return calls[0].routine.name if calls else "", sum(call.count for call in calls)
 
 
 def _work(what: str, count: int | None, size: int | None, explanation: str) -> dict[str, Any]:

@@ -56,50 +56,43 @@ class Watched:
     """How long the product had run when it was left to itself, None if it ended."""
 
 
+@dataclass
 class Watcher:
-    """Watches one product in this process.
+    """Watches one product in this process."""
 
-    run       runs the product once, and waits until it is done
-    library   the adapter's name; device: cpu, cuda, mps or gpu
-    folder    where the device's and XLA's logs go, if they were switched on before the import
-    threads   sets the library's number of threads, and the number that the product is asked for
-    finish    called from another thread with what was seen, if the product takes too long; it
-              should not return
-    """
-
-    def __init__(
-        self,
-        run: Callable[[], None],
-        library: str,
-        device: str = "cpu",
-        folder: Path | None = None,
-        threads: tuple[Callable[[int], None], int] | None = None,
-        finish: Callable[[Watched], None] | None = None,
-    ) -> None:
-        self._run = run
-        self._library, self._device, self._folder = library, device, folder
-        self._threads = threads
-        self._finish = finish
-        self._seen = Watched()
-        self._trace: RoutineTrace | None = None
-        self._tables: list[TableTrace] = []
-        self._sampler: Sampler | None = None
-        self._call_started: float | None = None
-        self._logs_before: dict[str, int] = {}
-        """Bytes of the device's logs before the last run."""
-        self._looking = threading.Lock()
-        """Held while the tracers are read or taken down: neither may happen during the other."""
-        self._ended = threading.Event()
+    run: Callable[[], None]
+    """Runs the product once, and waits until it is done."""
+    library: str
+    """The adapter's name."""
+    device: str = "cpu"
+    """cpu, cuda, mps or gpu."""
+    folder: Path | None = None
+    """Where the device's and XLA's logs go, if they were switched on before the import."""
+    threads: tuple[Callable[[int], None], int] | None = None
+    """Sets the library's number of threads, and the number that the product is asked for."""
+    finish: Callable[[Watched], None] | None = None
+    """Called from another thread with what was seen, if the product takes too long; it should not
+    return."""
+    _seen: Watched = field(default_factory=Watched)
+    _trace: RoutineTrace | None = None
+    _tables: list[TableTrace] = field(default_factory=list)
+    _sampler: Sampler | None = None
+    _call_started: float | None = None
+    _logs_before: dict[str, int] = field(default_factory=dict)
+    """Bytes of the device's logs before the last run."""
+    _looking: threading.Lock = field(default_factory=threading.Lock)
+    """Held while the tracers are read or taken down: neither may happen during the other."""
+    _ended: threading.Event = field(default_factory=threading.Event)
 
     def watch(self) -> Watched:
         """Run the product as often as it takes; what was seen of one run of it."""
         guard = threading.Thread(target=self._guard, name="gemmgrid-guard", daemon=True)
-        if self._finish:
+        if self.finish:
             guard.start()
         try:
-            if self._device in ("cpu", "cuda"):
+            if self.device in ("cpu", "cuda"):
                 self._traced()
-            if self._device == "cpu":
+            if self.device == "cpu":
                 self._logged()
                 self._sampled()
             else:
@@ -110,7 +103,7 @@ class Watcher:
 
     def _traced(self) -> None:
         elapsed, changed = self._traced_run()
-        if changed or elapsed < QUICK_S or self._library in COMPILING:
+        if changed or elapsed < QUICK_S or self.library in COMPILING:
             self._traced_run()
 
     def _traced_run(self) -> tuple[float, bool]:
@@ -130,7 +123,7 @@ class Watcher:
             else:
                 if self._trace:
                     self._seen.slots_watched = patch.watched(self._trace.switches)
-            self._sampler = self._start_sampler(stack) if self._device == "cpu" else None
+            self._sampler = self._start_sampler(stack) if self.device == "cpu" else None
             elapsed = self._timed_run()
         self._collect(self._seen)
         self._sampler = None
@@ -155,10 +148,10 @@ class Watcher:
 
     def _timed_run(self) -> float:
         """One run of the product: its seconds. A device's logs are read from here on."""
-        if self._device == "cuda" and self._folder:
-            self._logs_before = gpu_libraries.log_sizes(self._folder)
+        if self.device == "cuda" and self.folder:
+            self._logs_before = gpu_libraries.log_sizes(self.folder)
         self._call_started = time.perf_counter()
-        self._run()
+        self.run()
         with self._looking:
             elapsed = time.perf_counter() - self._call_started
             self._call_started = None
@@ -176,9 +169,9 @@ class Watcher:
         """The libraries' own word, where no call was traced."""
         if self._seen.calls:
             return
-        if self._library == "jax" and self._folder:
-            self._seen.program = xla_program.read_programs(self._folder)
-        elif self._library != "jax":
+        if self.library == "jax" and self.folder:
+            self._seen.program = xla_program.read_programs(self.folder)
+        elif self.library != "jax":
             try:
                 self._seen.logged = cpu_libraries.logged(self._timed_run)
             except OSError as error:
@@ -193,10 +186,10 @@ class Watcher:
             return
         try:
             seen.samples = self._sampled_windows()
-            if seen.samples.working < ENOUGH_SAMPLES and self._threads and self._threads[1] > 1:
+            if seen.samples.working < ENOUGH_SAMPLES and self.threads and self.threads[1] > 1:
                 # Threads that share a busy processor do little but wait for one another.
                 seen.waiting_share = seen.samples.waiting / max(1, seen.samples.total)
-                set_threads, asked = self._threads
+                set_threads, asked = self.threads
                 set_threads(1)
                 seen.samples = self._sampled_windows()
                 set_threads(asked)
@@ -222,24 +215,24 @@ class Watcher:
 
     def _on_device(self) -> None:
         """CUDA and MPS: the profiler's kernels, and the libraries' logs."""
-        if self._library == "jax" and self._folder:
-            self._seen.program = xla_program.read_programs(self._folder)
-        if self._device == "cuda" and self._library == "torch":
+        if self.library == "jax" and self.folder:
+            self._seen.program = xla_program.read_programs(self.folder)
+        if self.device == "cuda" and self.library == "torch":
             import torch
 
             self._seen.device_kernels = gpu_libraries.profile_torch(
                 self._timed_run, torch.cuda.synchronize
             )
-        if self._device == "cuda" and self._folder:
-            self._seen.logged = gpu_libraries.read_logs(self._folder, self._logs_before)
-        if self._device == "mps":
+        if self.device == "cuda" and self.folder:
+            self._seen.logged = gpu_libraries.read_logs(self.folder, self._logs_before)
+        if self.device == "mps":
             with cpu_libraries.captured(2) as output:
-                self._run()
+                self.run()
             self._seen.logged = gpu_libraries.parse_mps(output.text)
 
     def _guard(self) -> None:
         """Ends the watching of a product that takes long, as soon as enough is known."""
-        patience = COMPILING_PATIENCE_S if self._library in COMPILING else PATIENCE_S
+        patience = COMPILING_PATIENCE_S if self.library in COMPILING else PATIENCE_S
         while not self._ended.wait(POLL_S):
             with self._looking:
                 started = self._call_started
@@ -248,8 +241,8 @@ class Watcher:
                     continue
                 snapshot = replace(self._seen, running_s=running)
                 self._collect(snapshot)
-                if _enough(snapshot) and self._finish:
-                    self._finish(snapshot)
+                if _enough(snapshot) and self.finish:
+                    self.finish(snapshot)
 
 
 def _enough(seen: Watched) -> bool:

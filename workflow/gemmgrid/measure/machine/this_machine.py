@@ -15,7 +15,7 @@ from gemmgrid.measure.host import gpu, job
 from gemmgrid.measure.machine import context
 from gemmgrid.measure.peaks import gpu_peaks, peaks
 from gemmgrid.records.context import digest, known
-from gemmgrid.records.files import PASSING, create_atomically, write_atomically
+from gemmgrid.records.files import PASSING, create_atomically, read_regular, write_atomically
 from gemmgrid.system import macos
 
 MACHINE_FILE = "machine.json"
@@ -193,7 +193,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     """The facts of a machine.json; None where there is none."""
     for pause in (*PAUSES_S, None):
         try:
-            document = json.loads(path.read_bytes())
+            document = json.loads(read_regular(path))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, RecursionError) as error:

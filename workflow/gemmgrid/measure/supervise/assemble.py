@@ -11,7 +11,7 @@ from gemmgrid.measure.machine.identify import gpu_facts
 from gemmgrid.measure.peaks.peaks import least_seconds, peak
 from gemmgrid.records.cell import Cell
 from gemmgrid.records.context import digest
-from gemmgrid.records.statistics import relative_half_width
+from gemmgrid.records.statistics import by_round, mean, relative_half_width
 
 WORST_FIRST = (
     "env-failed",
@@ -59,7 +59,7 @@ def conclude(run: dict[str, Any], facts: Mapping[str, Any]) -> None:
         )
         described = Cell.from_json(cell)
         least = least_seconds(limits, described.flops, described.operand_bytes)
-        seconds = median(seconds_per_call(run))
+        seconds = mean(seconds_per_call(run))
         if least and seconds < least:
             run["status"] = "implausible"
             run["reason"] = (
@@ -99,27 +99,29 @@ def _first(invocations: list[dict[str, Any]], key: str) -> Any:
 
 
 def seconds_per_call(run: Mapping[str, Any]) -> list[float]:
-    """Median time of a call in each invocation that has samples, in seconds."""
-    return [
-        median(one["samples"]["elapsed_ns"]) / one["inner"] / 1e9
-        for one in run["invocations"]
-        if one.get("samples") and one["samples"]["elapsed_ns"]
-    ]
+    """What the interval is over, in seconds: a time for each round, or, of one round, for each
+    invocation that has samples (the median of its calls)."""
+    taken = _sampled(run)
+    medians = [median(one["samples"]["elapsed_ns"]) / one["inner"] / 1e9 for one in taken]
+    return by_round(medians, [one.get("round") for one in taken])
+
+
+def _sampled(run: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in run["invocations"] if (one.get("samples") or {}).get("elapsed_ns")]
 
 
 def rate_of(run: Mapping[str, Any]) -> float:
-    """Floating-point operations per second, from the median over invocations."""
-    return Cell.from_json(run["cell"]).flops / median(seconds_per_call(run))
+    """Floating-point operations per second, from the mean over rounds or invocations."""
+    return Cell.from_json(run["cell"]).flops / mean(seconds_per_call(run))
 
 
 def _doubts(run: Mapping[str, Any], limits: Mapping[str, Any]) -> list[str]:
     doubts = []
-    medians = seconds_per_call(run)
-    if len(medians) < FEW:
+    if len(_sampled(run)) < FEW:
         doubts.append("few-invocations")
     if len({one["round"] for one in run["invocations"]}) < 2:
         doubts.append("one-round")
-    width = relative_half_width(medians)
+    width = relative_half_width(seconds_per_call(run))
     if width is not None and width > NOISY:
         doubts.append("noisy")
     if any(_bimodal(one["samples"]["elapsed_ns"]) for one in run["invocations"]):

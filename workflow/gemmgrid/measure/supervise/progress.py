@@ -62,7 +62,7 @@ class Progress:
         print(line, file=sys.stderr, flush=True)
         if self.log:
             self.log.parent.mkdir(parents=True, exist_ok=True)
-            with self.log.open("a") as log:
+            with self.log.open("a", encoding="utf-8") as log:
                 log.write(f"{line}\n")
 
     def done(self, text: str) -> None:
@@ -94,7 +94,7 @@ class Progress:
         with ExitStack() as stack:
             with passing_over(f"{self.path} is counted without its lock"):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                held = stack.enter_context(self.path.with_suffix(".lock").open("w"))
+                held = stack.enter_context(self.path.with_suffix(".lock").open("wb"))
                 try:
                     fcntl.flock(held, fcntl.LOCK_EX)
                 except OSError as error:

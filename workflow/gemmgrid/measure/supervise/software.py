@@ -150,7 +150,7 @@ def installed(prefix: Path) -> dict[str, str] | None:
 def python_of(prefix: Path) -> str | None:
     """The version of an environment's Python, from its own files."""
     try:
-        text = (prefix / "pyvenv.cfg").read_text()
+        text = (prefix / "pyvenv.cfg").read_text(encoding="utf-8")
     except OSError:
         version = (_conda_packages(prefix) or {}).get("python")
         return version.split()[0] if version else None

@@ -32,8 +32,8 @@ def resolve(root: Path, results: Path) -> list[dict[str, Any]]:
     """A document for each cell with a reference: machine, backend, cell, value, lower, upper.
 
     `entry` says where it stands. An exact reference stands though its cell was never measured; a
-    selector that finds no cell gives one document with `cell` null. ConfigError says what is wrong
-    with the file.
+    selector, or a pattern of machines, that finds no cell gives one document with `cell` null.
+    ConfigError says what is wrong with the file.
     """
     path = root / FILE
     if not path.exists():
@@ -59,14 +59,15 @@ def resolve(root: Path, results: Path) -> list[dict[str, Any]]:
             problems.add((index, "cell" if "cell" in full else "select"), str(error))
             continue
         where = sources.where((index,))
-        band = {key: full[key] for key in ("value", "lower", "upper")} | {"entry": where}
+        band = {key: full[key] for key in ("value", "lower", "upper", "protocol") if key in full}
+        band["entry"] = where
         found += [
             {"machine": machine, "backend": backend, "cell": cell.name, **band}
             for machine, backend, cell in places
         ]
         if not places:
             lost = {"machine": full["machine"], "backend": None, "cell": None}
-            found.append({**lost, **band, "select": full["select"]})
+            found.append({**lost, **band, "select": full.get("select") or full["cell"]})
     problems.check()
     return found
 
@@ -77,7 +78,14 @@ def _places(
     """The cells that one entry means; ValueError where it is no cell or no selector."""
     if "cell" in entry:
         backend, _, name = entry["cell"].partition("/")
-        return [(entry["machine"], backend, Cell.parse(name))]
+        cell = Cell.parse(name)
+        if not set("*?[") & set(entry["machine"]):
+            return [(entry["machine"], backend, cell)]
+        return [
+            place
+            for place in measured
+            if place[1:] == (backend, cell) and fnmatchcase(place[0], entry["machine"])
+        ]
     selector = parse_selector(entry["select"])
     if any(axis in ("machine", "platform") for axis, _ in selector.place):
         raise ValueError("machine and platform cannot be selected here: 'machine' says which one")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+from gemmgrid.records.text import shorten
+
 SHOWN = 12
 """Problems and allowed words are cut after this many, with their number."""
 
@@ -54,8 +56,7 @@ def choose(word: object, allowed: Iterable[str]) -> str:
 
 def found(value: object) -> str:
     """A value as a message shows it: with quotes where it is text, and not too long."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}…"
+    return shorten(repr(value), 80)
 
 
 def _joined(problems: list[str]) -> str:

@@ -37,7 +37,7 @@ def has(name):
 def blas(package):
     try:
         folder = pathlib.Path(importlib.util.find_spec(package).origin).parent
-        text = (folder / "__config__.py").read_text()
+        text = (folder / "__config__.py").read_text(encoding="utf-8")
     except Exception:
         return None
     found = re.search(r'"blas"\s*:\s*\{\s*"name"\s*:\s*"([^"]*)"', text)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
+from gemmgrid.records.names import name_problem
+from gemmgrid.records.text import count
 from gemmgrid.report.bundles import pack, unpack
 from gemmgrid.report.bundles.layout import MACHINE_FILE, BundleError
 from gemmgrid.report.bundles.redact import Redactor
+from gemmgrid.report.read import plan_file
+from gemmgrid.report.read.fields import clean
+
+MOST_SHOWN = 10
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -19,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     packing.add_argument("--machine", help="default: the plan's, or the only one")
     packing.add_argument("--out", type=Path, help="default: gemmgrid-<machine>.zip")
     packing.add_argument(
-        "--identify", action="store_true", help="leave paths, and name user and host"
+        "--identify", action="store_true", help="leave all as it is, name user and host"
     )
     taking = commands.add_parser("unpack", help="merge a bundle into the results")
     taking.add_argument("bundle", type=Path)
@@ -30,43 +35,46 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         told = _pack(given) if given.what == "bundle" else _unpack(given)
     except (BundleError, OSError) as error:
-        print(error, file=sys.stderr)
+        print(clean(str(error)), file=sys.stderr)
         return 1
-    print(told)
+    # Names and texts of someone else's files must not steer the terminal.
+    print("\n".join(map(clean, told)))
     return 0
 
 
-def _pack(given: argparse.Namespace) -> str:
+def _pack(given: argparse.Namespace) -> list[str]:
     machine = given.machine or _machine(given.results)
     out = given.out or Path(f"gemmgrid-{machine}.zip")
-    redactor = None if given.identify else Redactor(Path())
-    manifest = pack.pack(given.results, machine, out, redactor)
-    runs = sum(file["runs"] or 0 for file in manifest["files"])
+    packed = pack.pack(given.results, machine, out, None if given.identify else Redactor())
     state = {True: "complete", False: "partial", None: "of no study that is planned here"}
-    return (
-        f"{out}: {runs} runs in {len(manifest['files'])} files of {machine}, "
-        f"{state[manifest['complete']]}"
-    )
+    told = [
+        f"{out}: {count('run', packed.runs)} in {count('file', len(packed.manifest['files']))} of "
+        f"{machine}, {state[packed.manifest['complete']]}"
+    ]
+    if packed.left_out:
+        told.append(f"{count('line', len(packed.left_out))} not packed:")
+        told += [f"  {pack.shown(problem)}" for problem in packed.left_out[:MOST_SHOWN]]
+        if len(packed.left_out) > MOST_SHOWN:
+            told.append(f"  and {len(packed.left_out) - MOST_SHOWN} more")
+    return told
 
 
-def _unpack(given: argparse.Namespace) -> str:
+def _unpack(given: argparse.Namespace) -> list[str]:
     arrived = unpack.unpack(given.bundle, given.results, given.name)
     told = (
-        f"{arrived.machine}: {arrived.runs} runs came in: {arrived.cells} cells new here, "
-        f"{arrived.merged} histories merged, {arrived.known} runs were here already"
+        f"{arrived.machine}: {count('run', arrived.runs)} came in: "
+        f"{count('cell', arrived.cells)} new here, "
+        f"{count('history', arrived.merged, 'histories')} merged, "
+        f"{count('run', arrived.known)} here already"
     )
-    return "\n".join([told, *arrived.notes])
+    return [told, *arrived.notes]
 
 
 def _machine(results: Path) -> str:
     """The machine of the present plan, or the only one that there is."""
-    try:
-        with (results / ".plan/plan.jsonl").open() as file:
-            machine = str(json.loads(file.readline())["machine"])
-            if "+" not in machine:  # a study for several machines
-                return machine
-    except (OSError, ValueError, KeyError):
-        pass
+    plan = plan_file.read(results)
+    if plan and name_problem(plan.machine) is None:  # it has a "+" in a study for several machines
+        return str(plan.machine)
     machines = sorted(path.parent.name for path in results.glob(f"*/{MACHINE_FILE}"))
     if len(machines) != 1:
         raise BundleError(

@@ -16,15 +16,23 @@ SCHEMA = 1
 KIND = "gemmgrid-bundle"
 MANIFEST = "manifest.json"
 MACHINE_FILE = "machine.json"
-MOST_FILES = 200_000
-MOST_MANIFEST_BYTES = 64 << 20
-MOST_FILE_BYTES = 1 << 30
+MOST_FILES = 100_000
+MOST_MANIFEST_BYTES = 32 << 20
+MOST_LINE_BYTES = 16 << 20
+MOST_FILE_BYTES = 256 << 20
 MOST_BYTES = 8 << 30
 """Limits of what is unpacked: a bundle that claims more is no machine's results."""
+MOST_RATIO = 100
+"""Bytes that one byte of a bundle may become; runs of real results give about ten."""
 
 
 class BundleError(ValueError):
     """The bundle cannot be made or taken in; the text says why and what to do."""
+
+
+def is_bloated(size: int, compressed: int) -> bool:
+    """Whether so few bytes must not become so many; a megabyte harms nobody."""
+    return size > MOST_RATIO * compressed + (1 << 20)
 
 
 def path_problem(path: str, machine: str) -> str | None:

@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import json
-import stat
-import zipfile
-import zlib
+import heapq
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gemmgrid.records import history
-from gemmgrid.records.foreign_runs import is_elsewhere, latest_own
+from gemmgrid.records.files import read_regular, write_atomically
 from gemmgrid.records.names import name_problem
-from gemmgrid.records.run import NotARunError, migrate
-from gemmgrid.report.bundles import layout
-from gemmgrid.report.bundles.layout import BundleError
-from gemmgrid.report.read.fields import clean
+from gemmgrid.records.text import count
+from gemmgrid.report.bundles import archive, contents
+from gemmgrid.report.bundles.archive import Archive
+from gemmgrid.report.bundles.contents import Entry, Runs, UnfitError
+from gemmgrid.report.bundles.layout import MACHINE_FILE, BundleError
 
 LOCK = Path(".snakemake/gemmgrid.lock")
 """What a running workflow holds in its folder."""
-SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
-SHOWN = 5
-UNREADABLE = (
-    *(zipfile.BadZipFile, zlib.error, EOFError, OSError),
-    *(NotImplementedError, RuntimeError, UnicodeDecodeError, OverflowError),
-)
-"""What zipfile raises for a damaged, encrypted or exotic file."""
 
 
 @dataclass
@@ -53,259 +40,161 @@ def unpack(bundle: Path, results: Path, name: str | None = None) -> Arrived:
     """Merge a bundle into `results`, under the machine's own name or another one.
 
     BundleError says what is wrong with it; then nothing was written. Runs that are here already
-    (by their id) are passed over, no line that is here is changed, and histories stay in the order
-    of time.
+    (by their id) are passed over, and no line that is here is changed or moved.
     """
-    manifest, files = read(bundle)
-    machine = name or manifest["machine"]
-    if problem := name_problem(machine):
-        raise BundleError(f"machine: {problem}")
-    arrived = Arrived(machine)
-    cells: dict[tuple[str, str], list[tuple[str, bytes]]] = {}
-    hosts: set[str] = set()
-    elsewhere = 0
-    for path, content in files.items():
-        _, *rest = path.split("/")
-        if rest == [layout.MACHINE_FILE]:
-            _check_machine_file(path, content)
-        else:
-            runs = _check_history(path, content)
-            own = [run for run, _ in runs if not is_elsewhere(run)]
-            hosts |= {host for run in own if (host := _host(run))}
-            elsewhere += len(runs) - len(own)
-            cells[rest[0], rest[1]] = [(f"{run['started_at']}", line) for run, line in runs]
-    if manifest.get("complete") is False:
-        arrived.notes.append(
-            f"the bundle is partial: {manifest.get('settled')} of {manifest.get('planned')} "
-            "planned cells are settled"
-        )
-    if elsewhere:
-        arrived.notes.append(
-            f"{elsewhere} of its runs were made on another machine than {manifest['machine']}: "
-            "the report shows them apart"
-        )
-    with _alone():
-        folder = _inside(results, machine)
-        _same_hardware(folder, machine, hosts)
-        for (backend, file), lines in cells.items():
-            _merge(_inside(results, machine, backend, file), lines, arrived)
-        described = files.get(f"{manifest['machine']}/{layout.MACHINE_FILE}")
-        target = _inside(results, machine, layout.MACHINE_FILE)
-        if described and not target.exists():
-            history.write_atomically(target, described)
-            arrived.machine_file = True
+    with archive.opened(bundle) as opened:
+        machine = name or opened.machine
+        if problem := name_problem(machine):
+            raise BundleError(f"machine: {problem}")
+        found = {path: _entries(opened, path) for path in opened.files if path.endswith(".jsonl")}
+        described = _machine_file(opened)
+        entries = [one for runs in found.values() for one in runs]
+        _insist_on_one_host(entries)
+        arrived = Arrived(machine, notes=_notes(opened, entries))
+        with _alone():
+            targets = {path: _inside(results, machine, *path.split("/")[1:]) for path in found}
+            target = _inside(results, machine, MACHINE_FILE)
+            _insist_on_same_machine(results / machine, opened, entries, described, bool(name))
+            for path, runs in found.items():
+                _merge(targets[path], opened.lines(path), runs, arrived)
+            if described and not target.exists():
+                write_atomically(target, described)
+                arrived.machine_file = True
     return arrived
 
 
-def read(bundle: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The manifest and the files that it names, checked: paths, sizes, checksums, completeness."""
-    try:
-        with zipfile.ZipFile(bundle) as opened:
-            entries = opened.infolist()
-            _check_entries(bundle, entries)
-            manifest = _manifest(
-                bundle, _content(opened, layout.MANIFEST, layout.MOST_MANIFEST_BYTES)
-            )
-            return manifest, _files(opened, manifest, {entry.filename for entry in entries})
-    except FileNotFoundError:
-        raise BundleError(f"{bundle} is not there") from None
-    except UNREADABLE as error:
-        raise BundleError(f"{bundle} is no readable zip file: {error}") from None
-
-
-def _check_entries(bundle: Path, entries: list[zipfile.ZipInfo]) -> None:
-    names = [entry.filename for entry in entries]
-    if len(names) > layout.MOST_FILES:
-        raise BundleError(f"{bundle} holds {len(names)} files, more than {layout.MOST_FILES}")
-    folded = {name.casefold() for name in names}
-    if len(folded) != len(names):
-        raise BundleError(f"{bundle} holds a file twice")
-    if layout.MANIFEST not in names:
-        raise BundleError(f"{bundle} has no {layout.MANIFEST}: it is not a gemmgrid bundle")
-    for entry in entries:
-        mode = entry.external_attr >> 16
-        if entry.is_dir() or (mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG)):
-            raise BundleError(f"{clean(entry.filename)} is no plain file: refused")
-        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise BundleError(f"{clean(entry.filename)} is compressed in another way: refused")
-        if entry.file_size > layout.MOST_FILE_BYTES:
-            raise BundleError(f"{clean(entry.filename)} would be {entry.file_size} bytes: refused")
-    if sum(entry.file_size for entry in entries) > layout.MOST_BYTES:
-        raise BundleError(f"{bundle} would unpack to more than {layout.MOST_BYTES} bytes: refused")
-
-
-def _content(opened: zipfile.ZipFile, name: str, most: int) -> bytes:
-    """A file's bytes; what is declared about its size is not believed."""
-    with opened.open(name) as stream:
-        content = stream.read(most + 1)
-    if len(content) > most:
-        raise BundleError(f"{clean(name)} is larger than {most} bytes: refused")
-    return content
-
-
-def _manifest(bundle: Path, content: bytes) -> dict[str, Any]:
-    document = _json(f"{bundle}: {layout.MANIFEST}", content)
-    if not isinstance(document, dict) or document.get("kind") != layout.KIND:
-        raise BundleError(f"{bundle}: {layout.MANIFEST} is not that of a gemmgrid bundle")
-    version = document.get("schema")
-    if type(version) is not int or not 1 <= version <= layout.SCHEMA:
-        raise BundleError(
-            f"{bundle} has bundle schema {version!r}; this gemmgrid reads up to {layout.SCHEMA}: "
-            "update"
-        )
-    if problem := name_problem(document.get("machine")):
-        raise BundleError(f"{bundle}: {layout.MANIFEST}: machine: {problem}")
-    files = document.get("files")
-    wanted = {"path": str, "bytes": int, "sha256": str}
-    if not isinstance(files, list) or not all(
-        isinstance(file, dict)
-        and all(isinstance(file.get(key), kind) for key, kind in wanted.items())
-        for file in files
-    ):
-        raise BundleError(f"{bundle}: {layout.MANIFEST} has no usable list of files")
-    return document
-
-
-def _files(
-    opened: zipfile.ZipFile, manifest: dict[str, Any], present: set[str]
-) -> dict[str, bytes]:
-    listed = {file["path"]: file for file in manifest["files"]}
-    for path in sorted(present | listed.keys()):
-        if path == layout.MANIFEST:
-            continue
-        if problem := layout.path_problem(path, manifest["machine"]):
-            raise BundleError(f"{clean(path)}: {problem}: refused")
-        if path not in listed:
-            raise BundleError(f"{path} is not in the manifest: refused")
-        if path not in present:
-            raise BundleError(f"{path} is in the manifest and missing from the bundle")
-    found = {}
-    for path, file in listed.items():
-        content = _content(opened, path, min(max(file["bytes"], 0), layout.MOST_FILE_BYTES))
-        if len(content) != file["bytes"]:
-            raise BundleError(f"{path} is cut off: {len(content)} of {file['bytes']} bytes")
-        if hashlib.sha256(content).hexdigest() != file["sha256"]:
-            raise BundleError(f"{path} was changed or damaged: its checksum is another")
-        found[path] = content
-    return found
-
-
-def _check_history(path: str, content: bytes) -> list[tuple[dict[str, Any], bytes]]:
-    """The runs of a history, each with its line; BundleError at the first that is none."""
-    _, backend, name = path.split("/")
+def _entries(opened: Archive, path: str) -> list[Entry]:
+    """The runs of a history; BundleError at the first line that is none."""
+    _, backend, file = path.split("/")
+    runs = Runs(backend, file.removesuffix(".jsonl"))
     found = []
-    seen: set[str] = set()
-    for number, line in enumerate(content.split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        document = _json(where, line)
+    for number, line in opened.lines(path):
         try:
-            run = migrate(document)
-        except NotARunError as error:
-            raise BundleError(f"{where}: {clean(str(error))}") from None
-        problems = [
-            f"{'.'.join(map(str, error.absolute_path)) or 'the run'}: {error.message}"
-            for error in _schema().iter_errors(run)
-        ]
-        if run["backend"] != backend:
-            problems.append(f"a run of backend {run['backend']!r}")
-        if f"{run['cell'].get('name')}.jsonl" != name:
-            problems.append(f"a run of {run['cell'].get('name')!r}")
-        if run["id"] in seen:
-            problems.append(f"the id {run['id']!r} stands twice")
-        if problems:
-            told = "; ".join(clean(problem, 200) for problem in problems[:SHOWN])
-            raise BundleError(f"{where}: {told}")
-        seen.add(run["id"])
-        found.append((run, line))
+            found.append(runs.read(line))
+        except UnfitError as error:
+            raise BundleError(f"{path}, line {number}: {error}") from None
     if not found:
         raise BundleError(f"{path} holds no run")
     return found
 
 
-def _check_machine_file(path: str, content: bytes) -> None:
-    if not isinstance(_json(path, content), dict):
-        raise BundleError(f"{path} is not a JSON object")
-
-
-def _json(where: str, content: bytes) -> Any:
-    def refuse(text: str) -> Any:
-        raise ValueError(f"{text} is not JSON")
-
+def _machine_file(opened: Archive) -> bytes | None:
+    path = f"{opened.machine}/{MACHINE_FILE}"
+    if path not in opened.files:
+        return None
+    content = opened.content(path)
     try:
-        return json.loads(content, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        raise BundleError(f"{where} is not JSON: {clean(str(error), 200)}") from None
+        contents.machine_file(content)
+    except UnfitError as error:
+        raise BundleError(f"{path}: {error}") from None
+    return content
 
 
-@cache
-def _schema() -> Any:
-    from jsonschema import Draft202012Validator
-
-    with (SCHEMAS / "run.schema.yaml").open(encoding="utf-8") as stream:
-        return Draft202012Validator(yaml.safe_load(stream))
-
-
-def _inside(results: Path, *parts: str) -> Path:
-    """The path of a file under `results`; BundleError where a link there leads out of it."""
-    path = results.joinpath(*parts)
-    if not path.resolve().is_relative_to(results.resolve()):
-        raise BundleError(f"{path} leads out of {results} (a link): refused")
-    return path
+def _notes(opened: Archive, entries: list[Entry]) -> list[str]:
+    notes = []
+    if opened.manifest.get("complete") is False:
+        settled, planned = (opened.manifest.get(key) for key in ("settled", "planned"))
+        notes.append(f"the bundle is partial: {settled} of {planned} planned cells are settled")
+    if elsewhere := sum(not one.own for one in entries):
+        notes.append(
+            f"{elsewhere} of its runs were made on another machine than {opened.machine}: "
+            "the report shows them apart"
+        )
+    return notes
 
 
-def _same_hardware(folder: Path, machine: str, hosts: set[str]) -> None:
-    here = set()
-    for path in sorted(folder.glob("*/*.jsonl")):
-        run, _ = latest_own(path)
-        if run and (host := _host(run)):
-            here.add(host)
-    if here and hosts and not here & hosts:
+def _insist_on_one_host(entries: list[Entry]) -> None:
+    hosts = sorted({one.host for one in entries if one.own and one.host})
+    if len(hosts) > 1:
+        counted = (
+            f"{host} ({count('run', sum(one.own and one.host == host for one in entries))})"
+            for host in hosts
+        )
         raise BundleError(
-            f"{folder} holds results of other hardware ({', '.join(sorted(here))}) than the bundle "
-            f"({', '.join(sorted(hosts))}): take it in under another name, as in "
-            f"`make unpack BUNDLE=… AS={machine}-2`"
+            f"the bundle passes runs of {len(hosts)} hosts for one machine's: {', '.join(counted)}:"
+            " refused"
         )
 
 
-def _host(run: dict[str, Any]) -> str | None:
-    """The id of the host that made the run; None for a job that did not live to tell."""
-    host = (run.get("host") or {}).get("id")
-    return None if host is None else str(host)
+def _insist_on_same_machine(
+    folder: Path, opened: Archive, entries: list[Entry], described: bytes | None, chosen: bool
+) -> None:
+    """BundleError where the folder here is another computer's, or may be and nobody chose it."""
+    here = contents.entries_in(folder.glob("*/*.jsonl"))
+    there_host, here_host = contents.machine_host(entries), contents.machine_host(here)
+    other = f"{folder.name}-2"
+    if here_host and there_host and here_host != there_host:
+        raise BundleError(
+            f"{folder} holds results of other hardware ({here_host}) than the bundle "
+            f"({there_host}): take it in under another name, as in "
+            f"`make unpack BUNDLE=… AS={other}`"
+        )
+    if chosen or not here or {one.id for one in here} & {one.id for one in entries}:
+        return
+    moments = [_described_at(described), _described_at(_read(folder / MACHINE_FILE))]
+    if None in moments or moments[0] != moments[1]:
+        raise BundleError(
+            f"{folder} and the bundle are of equal hardware and share no run: they may come from "
+            f"two computers. `AS={other}` keeps them apart, as in `make unpack BUNDLE=… "
+            f"AS={other}`; `AS={folder.name}` says that they are one machine and puts them together"
+        )
 
 
-def _merge(path: Path, lines: list[tuple[str, bytes]], arrived: Arrived) -> None:
-    """Add the runs that are not here yet, in the order of time; what is here stays as it is."""
-    earlier = _placed(path.read_bytes()) if path.exists() else []
+def _described_at(content: bytes | None) -> Any:
+    """When a machine.json was first written, which no two computers share; None if not known."""
+    try:
+        return contents.machine_file(content or b"").get("recorded_at")
+    except UnfitError:
+        return None
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return read_regular(path)
+    except OSError:
+        return None
+
+
+def _inside(results: Path, *parts: str) -> Path:
+    """The path of a file under `results`; BundleError where what is there must not be written."""
+    path = results.joinpath(*parts)
+    if not path.resolve().is_relative_to(results.resolve()):
+        raise BundleError(f"{path} leads out of {results} (a link): refused")
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise BundleError(f"{path} is no plain file: refused")
+    return path
+
+
+def _merge(
+    path: Path, lines: Iterator[tuple[int, bytes]], entries: list[Entry], arrived: Arrived
+) -> None:
+    """Add the runs that are not here yet; each side's lines stay in their order."""
+    earlier = _placed(read_regular(path)) if path.exists() else []
     known = {identity for _, identity, _ in earlier}
-    added = []
-    for started, line in lines:
-        identity = json.loads(line)["id"]
-        if identity not in known:
-            added.append((started, identity, line))
-    arrived.known += len(lines) - len(added)
+    added = [
+        (found.moment, found.id, line)
+        for (_, line), found in zip(lines, entries, strict=True)
+        if found.id not in known
+    ]
+    arrived.known += len(entries) - len(added)
     arrived.runs += len(added)
     arrived.merged += bool(added and earlier)
     arrived.cells += not earlier
     if added:
-        whole = sorted([*earlier, *added], key=lambda entry: entry[0])
-        history.write_atomically(path, b"".join(line + b"\n" for _, _, line in whole))
+        whole = heapq.merge(earlier, added, key=lambda entry: entry[0])
+        write_atomically(path, b"".join(line + b"\n" for _, _, line in whole))
 
 
 def _placed(content: bytes) -> list[tuple[str, str | None, bytes]]:
-    """Lines with their start and id; a line that is no run keeps its place after the one before."""
+    """Lines with their time and id; a line that is no run keeps its place after the one before."""
     placed: list[tuple[str, str | None, bytes]] = []
     moment = ""
-    for line in content.split(b"\n"):
-        if not line.strip():
-            continue
+    for _, line in contents.lines(content):
         identity = None
         try:
-            run = json.loads(line)
-            moment = max(moment, run["started_at"])
-            identity = run["id"] if isinstance(run["id"], str) else None
-        except (ValueError, TypeError, KeyError, RecursionError):
+            run, _ = contents.run_of(contents.parse(line))
+            moment, identity = max(moment, history.moment(run)), run["id"]
+        except UnfitError:
             pass
         placed.append((moment, identity, line))
     return placed
@@ -317,7 +206,7 @@ def _alone() -> Iterator[None]:
     if not LOCK.exists():
         yield
         return
-    with LOCK.open("a") as held:
+    with LOCK.open("a", encoding="utf-8") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -1,8 +1,9 @@
 """How a series looks: its backend's colour and marker, its machine's dash, the same on every panel.
 
 Eight colours that stay apart in the common kinds of colour blindness, after M. Okabe, K. Ito,
-"Color Universal Design" (2008), darkened where they were too pale for lines on white; the dark
-theme has paler ones. A ninth backend takes the first colour again, with another marker.
+"Color Universal Design" (2008), darkened where they were too pale for lines on white; page.css
+has them as variables, and paler ones for the dark theme. A ninth backend takes the first colour
+again, with another marker.
 """
 
 from __future__ import annotations
@@ -12,27 +13,7 @@ from dataclasses import dataclass
 
 from gemmgrid.report.read.rows import Row
 
-LIGHT = (
-    "#0072b2",
-    "#d55e00",
-    "#007d5c",
-    "#aa3f86",
-    "#b07d00",
-    "#2b97ce",
-    "#6b4c9a",
-    "#5a5a5a",
-)
-DARK = (
-    "#5fb0ee",
-    "#ff8f52",
-    "#33cfa3",
-    "#eba4cf",
-    "#f0c350",
-    "#a5dfff",
-    "#bda8ff",
-    "#c4c4c4",
-)
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "h", "<", ">", "d")
+LIGHT = ("#0072b2", "#d55e00", "#007d5c", "#aa3f86", "#b07d00", "#2b97ce", "#6b4c9a", "#5a5a5a")
 DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1, 1.6), (6, 2, 1, 2), (3, 1.2), (8, 2, 2, 2))
 
 _MARKER_PATHS = {
@@ -49,6 +30,7 @@ _MARKER_PATHS = {
     ">": "M15.2 6l-6-3.2v6.4z",
     "d": "M12 2.2l2.2 3.8-2.2 3.8-2.2-3.8z",
 }
+MARKERS = tuple(_MARKER_PATHS)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class Panel:
 
 def drawable(rows: Iterable[Row]) -> list[Row]:
     """Measured rows whose threads are what their name says."""
-    return [row for row in rows if row.medians_s and "wrong-threads" not in row.flags]
+    return [row for row in rows if row.comparable]
 
 
 def is_square(row: Row) -> bool:

@@ -1,26 +1,33 @@
-"""The gate for continuous integration: did each cell with a reference keep its rate?
+"""The command `check`, for continuous integration: did each cell with a reference keep its rate?
 
-A cell fails when the whole interval of its rate has left the band, when it has no interval and its
-rate has left it, or when its latest run failed. A rate outside whose interval still reaches into
-the band is a warning, which does not fail.
+A cell fails when the whole interval of its rate has left the band, when its latest run failed, and
+when that run cannot be compared with the reference (another protocol, wrong threads). It is kept
+where the whole interval lies in the band. Otherwise, where the interval is missing or reaches
+further from the rate than the band from its value, nothing can be told: the cell is undecided,
+which fails too. A rate outside whose narrow interval still reaches
+into the band is a warning, which does not fail.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gemmgrid.records.files import write_atomically
+from gemmgrid.records.text import count
 from gemmgrid.report.read.collect import Collection
+from gemmgrid.report.read.coverage import coverage
 from gemmgrid.report.read.rows import Row
-from gemmgrid.report.terminal.coverage import coverage
 from gemmgrid.report.terminal.text import number, paint, wants_colour
 
-PASS, WARN, FAIL = "pass", "warn", "fail"
-_COLOURS = {PASS: "green", WARN: "yellow", FAIL: "red"}
+PASS, WARN, UNDECIDED, FAIL = "pass", "warn", "undecided", "fail"
+_COLOURS = {PASS: "green", WARN: "yellow", UNDECIDED: "red", FAIL: "red"}
+_ENDINGS = ((FAIL, 1), (UNDECIDED, 3))
+"""Exit statuses, the gravest first; 2 is that of wrong arguments."""
 
 
 class ReferencesExistError(FileExistsError):
@@ -29,7 +36,7 @@ class ReferencesExistError(FileExistsError):
 
 @dataclass(frozen=True)
 class Judgement:
-    """One reference's outcome: pass, warn or fail, of which cell, and why."""
+    """One reference's outcome: pass, warn, undecided or fail, of which cell, and why."""
 
     outcome: str
     place: str
@@ -58,17 +65,27 @@ def _judge(wanted: Mapping[str, Any], rows: Mapping[tuple[str, str, str], Row]) 
         return Judgement(FAIL, place, f"was not measured ({wanted['entry']})")
     if row["status"] != "ok":
         return Judgement(FAIL, place, f"{row['status']}: {row['reason']}")
+    if not row.comparable:
+        return Judgement(FAIL, place, f"wrong-threads: {row['threads_seen']} threads worked")
+    if row.protocol != wanted.get("protocol", row.protocol):
+        told = f"measured by protocol {row.protocol}, the reference by {wanted['protocol']}"
+        return Judgement(FAIL, place, f"{told}: write the references anew ({wanted['entry']})")
     low, high = band(wanted)
-    rate = row["gflops"]
-    least, most = row["gflops_low"] or rate, row["gflops_high"] or rate
+    rate, value = row["gflops"], wanted["value"]
+    known = row["gflops_low"] is not None
+    least, most = (row["gflops_low"], row["gflops_high"]) if known else (0.0, float("inf"))
     told = (
-        f"{number(rate)} GFLOP/s, {rate / wanted['value'] - 1:+.1%} of {number(wanted['value'])} "
+        f"{number(rate)} GFLOP/s, {rate / value - 1:+.1%} of {number(value)} "
         f"(allowed: {_limit(low)} – {_limit(high)})"
     )
-    if low <= rate <= high:
+    if most < low or least > high:
+        return Judgement(FAIL, place, told)
+    if low <= least and most <= high:
         return Judgement(PASS, place, told)
-    outside = most < low or least > high
-    return Judgement(FAIL if outside else WARN, place, told)
+    if (low and rate - least > value - low) or most - rate > high - value:
+        wide = f"{number(least)} – {number(most)}, is wider than that" if known else "not known"
+        return Judgement(UNDECIDED, place, f"{told}: its interval is {wide}")
+    return Judgement(PASS if low <= rate <= high else WARN, place, told)
 
 
 def band(wanted: Mapping[str, Any]) -> tuple[float, float]:
@@ -84,18 +101,28 @@ def _limit(value: float) -> str:
     return "any" if value in (0.0, float("inf")) else number(value)
 
 
+def exit_status(found: list[Judgement]) -> int:
+    """0 where no cell failed or is undecided."""
+    outcomes = {one.outcome for one in found}
+    return next((status for outcome, status in _ENDINGS if outcome in outcomes), 0)
+
+
 def text(found: list[Judgement]) -> str:
-    """What `check` prints: what failed, what is close, and the counts."""
+    """What `check` prints: what failed, what is undecided or close, and the counts."""
     colour = wants_colour()
     shown = [one for one in found if one.outcome != PASS]
-    shown.sort(key=lambda one: (one.outcome != FAIL, one.place))
+    shown.sort(key=lambda one: ((FAIL, UNDECIDED, WARN).index(one.outcome), one.place))
     lines = [f"{paint(one.outcome, _COLOURS[one.outcome], colour)}  {one.place}" for one in shown]
     lines = [f"{line}\n      {one.told}" for line, one in zip(lines, shown, strict=True)]
-    counts = {word: sum(one.outcome == word for one in found) for word in (PASS, WARN, FAIL)}
-    lines.append(
-        f"check: {len(found)} references: {counts[PASS]} kept, {counts[WARN]} in doubt, "
-        f"{counts[FAIL]} failed"
+    counts = Counter(one.outcome for one in found)
+    told = (
+        f"check: {count('reference', len(found))}: {counts[PASS]} kept, {counts[WARN]} in doubt, "
     )
+    if counts[UNDECIDED]:
+        told += f"{counts[UNDECIDED]} undecided, "
+    lines.append(f"{told}{counts[FAIL]} failed")
+    if counts[UNDECIDED]:
+        lines.append("undecided: measure again in more rounds, or widen the band")
     return "\n".join(lines) + "\n"
 
 
@@ -108,11 +135,7 @@ def write(collection: Collection, path: Path, lower: float, upper: float, replac
         raise ReferencesExistError(
             f"{path} is there already: remove it, or add --config replace=true"
         )
-    rows = [
-        row
-        for row in coverage(collection).rows
-        if row["status"] == "ok" and row["gflops"] is not None
-    ]
+    rows = [row for row in coverage(collection).rows if row.comparable]
     head = [
         "# Rates that cells have to keep, in GFLOP/s: `snakemake --cores 1 check` fails when one",
         "# leaves its band. lower and upper are shares of the value, null for no limit; `select`",
@@ -121,7 +144,8 @@ def write(collection: Collection, path: Path, lower: float, upper: float, replac
     lines = [
         f"- {{machine: {json.dumps(row['machine'])}, "
         f"cell: {json.dumps(row['backend'] + '/' + row['cell'])}, "
-        f"value: {row['gflops']:.5g}, lower: {lower:g}, upper: {upper:g}}}"
+        f"value: {row['gflops']:.5g}, lower: {lower:g}, upper: {upper:g}, "
+        f"protocol: {row.protocol}}}"
         for row in sorted(rows, key=lambda row: row.key)
     ]
     write_atomically(path, ("\n".join([*head, *(lines or ["[]"])]) + "\n").encode())

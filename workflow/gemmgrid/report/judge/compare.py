@@ -1,7 +1,8 @@
 """Two sets of cells against each other: only what both measured, cell by cell, with verdicts.
 
 One machinery for three questions: what changed since the context was another (before and after),
-how two machines differ, how two backends differ.
+how two machines differ, how two backends differ. Runs of different protocols, and runs whose
+threads are not those that were asked for, are never compared.
 """
 
 from __future__ import annotations
@@ -14,22 +15,11 @@ from itertools import combinations
 from typing import Any
 
 from gemmgrid.records import context
+from gemmgrid.records.statistics import Interval
 from gemmgrid.report.judge import verdicts
-from gemmgrid.report.judge.statistics import Contrast, Interval, contrast, median
-from gemmgrid.report.judge.verdicts import VERDICTS
+from gemmgrid.report.read.fields import clean
 from gemmgrid.report.read.rows import Row, reading_order
-
-__all__ = [
-    "VERDICTS",
-    "Comparison",
-    "Pair",
-    "Summary",
-    "backend_pairs",
-    "before_and_after",
-    "compare",
-    "machine_pairs",
-    "summaries",
-]
+from gemmgrid.report.statistics import LEAST_ROUNDS, Contrast, contrast, median
 
 BEFORE_AFTER, MACHINES, BACKENDS = "before-after", "machines", "backends"
 PLACES, MOMENTS = "places", "moments"
@@ -41,45 +31,68 @@ JOINED_ON = {
     PLACES: ("cell",),
 }
 """Kinds of comparison, and the columns in which two rows agree to be compared."""
+MOST_CHANGES = 20
+LONGEST_CHANGE = 160
+
+Changes = dict[str, tuple[Any, Any]]
+"""What differs between two contexts: key → (on the second side, on the first)."""
 
 
 @dataclass
 class Comparison:
     """One cell on two sides.
 
-    contrast: None below two invocations on either side; plain: how many times as fast the first is
-    by the medians alone; share: the adjusted p-value among all cells of the same comparison.
+    contrast: None below two processes on either side; share: the adjusted p-value among all cells
+    of the same comparison; level: the p-value below which this cell would be a discovery there.
     """
 
     first: Row
     second: Row
-    contrast: Contrast | None
-    plain: float
+    contrast: Contrast | None = field(init=False)
     share: float = 1.0
+    level: float = verdicts.FALSE_DISCOVERIES
+
+    def __post_init__(self) -> None:
+        self.contrast = contrast(self.first.times_s, self.second.times_s)
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast the first is."""
+        return float(self.second["time_s"] / self.first["time_s"])
 
     @cached_property
-    def ratio(self) -> Interval | None:
-        """How many times as fast the first is, with its 95 % interval over processes."""
+    def interval(self) -> Interval | None:
+        """The ratio with its 95 % interval over rounds, or over processes of one round."""
         return self.contrast.interval() if self.contrast else None
 
     @property
-    def processes(self) -> tuple[int, int]:
-        return len(self.first.medians_s), len(self.second.medians_s)
+    def rounds(self) -> int:
+        """On the side that has fewer."""
+        return min(self.first.rounds, self.second.rounds)
+
+    @property
+    def tested(self) -> bool:
+        return self.contrast is not None and self.rounds >= LEAST_ROUNDS
 
     @cached_property
     def verdict(self) -> str:
-        return verdicts.verdict(self.contrast, min(self.processes), self.share)
+        return verdicts.verdict(self.contrast, self.rounds, self.share)
 
     @property
     def needed(self) -> int | None:
-        """How many more processes each side needs for a verdict; None where it has one."""
+        """How many rounds each side needs for a verdict; None where it has one or none would do."""
         if self.verdict not in ("cannot tell", "insufficient"):
             return None
-        return verdicts.processes_needed(self.contrast, self.processes)
+        return verdicts.rounds_needed(self.contrast, self.rounds, self.level)
+
+    @property
+    def advice(self) -> str:
+        """What a cell without a verdict needs: `needs 12 rounds`."""
+        return f"needs {self.needed} rounds" if self.needed else ""
 
     @cached_property
-    def changes(self) -> dict[str, tuple[Any, Any]]:
-        """What differs between the contexts: key → (on the second side, on the first)."""
+    def changes(self) -> Changes:
+        """What differs between the contexts."""
         return context.changes(self.second.context, self.first.context)
 
 
@@ -97,27 +110,56 @@ class Pair:
     only_first: int = 0
     only_second: int = 0
 
+    def __post_init__(self) -> None:
+        judge(self.comparisons)
+
     @property
     def counts(self) -> Counter[str]:
         return Counter(comparison.verdict for comparison in self.comparisons)
 
+    def changes(self, one: Comparison) -> Changes:
+        """What differs between the contexts; nothing is told of backends, which differ in most."""
+        return {} if self.kind == BACKENDS else one.changes
+
     @cached_property
-    def common_changes(self) -> dict[str, tuple[Any, Any]]:
+    def common_changes(self) -> Changes:
         """The changes that every one of the cells has."""
         if not self.comparisons:
             return {}
-        first, *others = (one.changes for one in self.comparisons)
+        first, *others = map(self.changes, self.comparisons)
         return {
             key: pair
             for key, pair in first.items()
             if all(other.get(key) == pair for other in others)
         }
 
+    def own_changes(self, one: Comparison) -> Changes:
+        """The changes of this cell that not all the others have too."""
+        common = self.common_changes
+        return {key: change for key, change in self.changes(one).items() if key not in common}
+
+    @property
+    def firming(self) -> list[str]:
+        """What measures the first of the cells with too few rounds in enough of them."""
+        few = (one for one in self.comparisons if one.verdict == "insufficient")
+        commands = (
+            [row.more_rounds for row in (one.first, one.second) if row.more_rounds] for one in few
+        )
+        return next(filter(None, commands), [])
+
+
+def told(changes: Changes, most: int = MOST_CHANGES) -> list[str]:
+    """Changes of a context in words, one a line, the rest counted."""
+    lines = [clean(context.describe(key, pair), LONGEST_CHANGE) for key, pair in changes.items()]
+    if len(lines) > most:
+        return [*lines[:most], f"… and {len(lines) - most} more"]
+    return lines
+
 
 @dataclass(frozen=True)
 class Summary:
     """A group of comparisons in figures: the overall ratio is a geometric mean over these cells,
-    its interval over processes; time is the ratio of the cells' summed times."""
+    its interval over rounds; time is the ratio of the cells' summed times."""
 
     backend: str
     product: str
@@ -130,35 +172,29 @@ class Summary:
     counts: Counter[str]
 
 
-def compare(first: Iterable[Row], second: Iterable[Row], on: Sequence[str]) -> list[Comparison]:
-    """The measured cells of both sides that agree in the columns `on`, in reading order."""
-    others = {tuple(row[column] for column in on): row for row in second if row.medians_s}
-    found = []
-    for row in sorted(first, key=reading_order):
-        other = others.get(tuple(row[column] for column in on))
-        if other is not None and row.medians_s:
-            found.append(_comparison(row, other))
-    judge(found)
-    return found
-
-
 def judge(family: Sequence[Comparison]) -> None:
     """Give each comparison of a family its adjusted p-value; those without a test take no part."""
-    tested = [
-        one
-        for one in family
-        if one.contrast is not None and min(one.processes) >= verdicts.LEAST_PROCESSES
-    ]
+    tested = [one for one in family if one.tested]
     p_values = [verdicts.p_value(one.contrast) for one in tested if one.contrast]
-    for one, share in zip(tested, verdicts.adjusted(p_values), strict=True):
-        one.share = share
+    shares = verdicts.adjusted(p_values)
+    level = verdicts.level(shares)
+    for one, share in zip(tested, shares, strict=True):
+        one.share, one.level = share, level
 
 
-def pair(kind: str, first: str, second: str, left: Sequence[Row], right: Sequence[Row]) -> Pair:
-    """One comparison of two sides, whole."""
-    shared = compare(left, right, JOINED_ON[kind])
-    only = [sum(bool(row.medians_s) for row in side) - len(shared) for side in (left, right)]
-    return Pair(kind, first, second, shared, *only)
+def pair(kind: str, first: str, second: str, left: Iterable[Row], right: Iterable[Row]) -> Pair:
+    """One comparison of two sides: the cells that agree in JOINED_ON, in reading order."""
+    on = JOINED_ON[kind]
+    sides = [
+        {(*(row[column] for column in on), row.protocol): row for row in side if row.comparable}
+        for side in (left, right)
+    ]
+    shared = [
+        Comparison(row, sides[1][key])
+        for key, row in sorted(sides[0].items(), key=lambda entry: reading_order(entry[1]))
+        if key in sides[1]
+    ]
+    return Pair(kind, first, second, shared, *(len(side) - len(shared) for side in sides))
 
 
 def machine_pairs(cells: Sequence[Row]) -> list[Pair]:
@@ -172,29 +208,32 @@ def backend_pairs(cells: Sequence[Row]) -> list[Pair]:
 
 
 def before_and_after(runs: Sequence[Row]) -> list[Pair]:
-    """Per machine: each cell's latest good run against its latest one in another context.
+    """Per machine: each cell's latest run, if good, against its latest good one in another context.
 
     `runs` has each cell's history oldest first. The first side is the later one.
     """
     histories: dict[tuple[str, str, str], list[Row]] = {}
     for row in runs:
-        if row.medians_s:
-            histories.setdefault(row.key, []).append(row)
-    by_machine: dict[str, list[Comparison]] = {}
-    for (machine, _, _), history in sorted(histories.items()):
-        after, *earlier = reversed(history)
-        before = next((one for one in earlier if context.changes(one.context, after.context)), None)
-        if before is not None:
-            by_machine.setdefault(machine, []).append(_comparison(after, before))
-    pairs = []
-    for machine, found in by_machine.items():
-        judge(found)
-        found.sort(key=lambda one: reading_order(one.first))
-        alone = sum(key[0] == machine for key in histories) - len(found)
-        pairs.append(
-            Pair(BEFORE_AFTER, f"{machine} after", f"{machine} before", found, only_first=alone)
+        histories.setdefault(row.key, []).append(row)
+    found: dict[str, list[Comparison]] = {}
+    alone: Counter[str] = Counter()
+    for (machine, _, _), (*earlier, after) in histories.items():
+        if not after.comparable:
+            continue
+        fitting = (
+            one for one in reversed(earlier) if one.comparable and one.protocol == after.protocol
         )
-    return pairs
+        before = next((one for one in fitting if context.changes(one.context, after.context)), None)
+        if before is None:
+            alone[machine] += 1
+        else:
+            found.setdefault(machine, []).append(Comparison(after, before))
+    for members in found.values():
+        members.sort(key=lambda one: reading_order(one.first))
+    return [
+        Pair(BEFORE_AFTER, f"{name} after", f"{name} before", found[name], only_first=alone[name])
+        for name in sorted(found)
+    ]
 
 
 def summaries(comparisons: Iterable[Comparison]) -> list[Summary]:
@@ -210,10 +249,12 @@ def summaries(comparisons: Iterable[Comparison]) -> list[Summary]:
 
 
 def _summary(backend: str, product: str, members: Sequence[Comparison]) -> Summary:
-    ratios = [one.plain for one in members]
+    ratios = [one.ratio for one in members]
     contrasts = [one.contrast for one in members if one.contrast is not None]
     overall = verdicts.together(contrasts) if len(contrasts) == len(members) else None
-    times = [sum(median(side(one).medians_s) for one in members) for side in (_first, _second)]
+    first, second = (
+        sum(getattr(one, side)["time_s"] for one in members) for side in ("first", "second")
+    )
     return Summary(
         backend=backend,
         product=product,
@@ -222,28 +263,15 @@ def _summary(backend: str, product: str, members: Sequence[Comparison]) -> Summa
         least=min(ratios),
         middle=median(ratios),
         most=max(ratios),
-        time=times[1] / times[0],
+        time=second / first,
         counts=Counter(one.verdict for one in members),
     )
-
-
-def _first(one: Comparison) -> Row:
-    return one.first
-
-
-def _second(one: Comparison) -> Row:
-    return one.second
-
-
-def _comparison(first: Row, second: Row) -> Comparison:
-    plain = median(second.medians_s) / median(first.medians_s)
-    return Comparison(first, second, contrast(first.medians_s, second.medians_s), plain)
 
 
 def _pairs(kind: str, axis: str, cells: Sequence[Row]) -> list[Pair]:
     by_name: dict[str, list[Row]] = {}
     for row in cells:
-        if row.medians_s:
+        if row.comparable:
             by_name.setdefault(row[axis], []).append(row)
     pairs = [
         pair(kind, first, second, by_name[first], by_name[second])

@@ -8,6 +8,9 @@ room in that margin. Over many cells the share of false discoveries is held down
 step-up procedure of Y. Benjamini, Y. Hochberg, "Controlling the false discovery rate" (J. R.
 Statist. Soc. B 57, 1995); it holds for the positively dependent tests that cells of one machine
 are (Benjamini, Yekutieli 2001).
+
+A verdict needs LEAST_ROUNDS rounds on both sides: docs/method.md shows how often the intervals of
+one round and of five hold what repetitions find, and only the latter are good for a verdict.
 """
 
 from __future__ import annotations
@@ -15,51 +18,52 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, log, sqrt
 
-from gemmgrid.report.judge.statistics import Contrast
-from gemmgrid.report.judge.student import t_distribution, t_quantile
+from gemmgrid.report.statistics import LEAST_ROUNDS, Contrast, t_quantile
 
 MARGIN = 0.03
 """Builds, placement and weather move a cell by that much on a quiet machine: a difference has to be
 larger, and two cells whose ratio surely lies within it are the same."""
 FALSE_DISCOVERIES = 0.05
 """Largest expected share of wrong ones among the cells called faster or slower."""
-LEAST_PROCESSES = 5
-"""Fewer processes on a side give no verdict: their interval holds the truth too seldom."""
-MOST_PROCESSES = 1000
-"""More than that is no advice."""
+MOST_ROUNDS = 100
+"""More than that no config may ask for."""
 
 VERDICTS = ("faster", "slower", "same", "cannot tell", "insufficient")
 
 
 def p_value(found: Contrast, margin: float = MARGIN) -> float:
     """Chance of a difference at least this large where the true one is just the margin."""
+    from scipy.special import stdtr  # P(T <= t); loaded by those who compare only
+
     distance, bound = abs(found.centre), log(1 + margin)
     if found.error == 0:
         return 0.0 if distance > bound else 1.0
     error = sqrt(found.error)
-    upper = 1 - t_distribution((distance - bound) / error, found.df)
-    return min(1.0, upper + 1 - t_distribution((distance + bound) / error, found.df))
+    tails = (stdtr(found.df, (side - distance) / error) for side in (bound, -bound))
+    return min(1.0, float(sum(tails)))
 
 
 def adjusted(p_values: Sequence[float]) -> list[float]:
     """Benjamini and Hochberg's: the share of false discoveries at which each would be one."""
-    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
-    found = [1.0] * len(order)
-    smallest = 1.0
-    for rank in range(len(order), 0, -1):
-        index = order[rank - 1]
-        smallest = min(smallest, p_values[index] * len(order) / rank)
-        found[index] = smallest
-    return found
+    from scipy.stats import false_discovery_control
+
+    return [float(one) for one in false_discovery_control(p_values)] if p_values else []
 
 
-def verdict(found: Contrast | None, processes: int, share: float, margin: float = MARGIN) -> str:
+def level(shares: Sequence[float]) -> float:
+    """The p-value that one more cell of a family needs to be a discovery, after Benjamini and
+    Hochberg; shares: the family's adjusted p-values."""
+    found = sum(share <= FALSE_DISCOVERIES for share in shares)
+    return FALSE_DISCOVERIES * min(1.0, (found + 1) / max(1, len(shares)))
+
+
+def verdict(found: Contrast | None, rounds: int, share: float, margin: float = MARGIN) -> str:
     """One of VERDICTS for the first against the second.
 
-    processes   on the side that has fewer
+    rounds      on the side that has fewer
     share       the cell's adjusted p-value
     """
-    if found is None or processes < LEAST_PROCESSES:
+    if found is None or rounds < LEAST_ROUNDS:
         return "insufficient"
     if share <= FALSE_DISCOVERIES:
         return "faster" if found.centre > 0 else "slower"
@@ -69,26 +73,29 @@ def verdict(found: Contrast | None, processes: int, share: float, margin: float 
     return "cannot tell"
 
 
-def processes_needed(
-    found: Contrast | None, processes: tuple[int, int], margin: float = MARGIN
+def rounds_needed(
+    found: Contrast | None,
+    rounds: int,
+    level: float = FALSE_DISCOVERIES,
+    margin: float = MARGIN,
 ) -> int | None:
-    """How many more processes each side needs for a verdict; None where no number would do.
+    """How many rounds each side needs, in all, for a verdict; None where no number would do.
 
-    Below LEAST_PROCESSES: what is missing to them. Otherwise an estimate from the spread seen: as
-    many as shrink the interval to the distance between the ratio and the margin.
+    Below LEAST_ROUNDS: those. Otherwise an estimate from the spread seen: as many as make a ratio
+    outside the margin a discovery at `level`, or hold the interval of one inside it there.
     """
-    few = min(processes)
-    if found is None or few < LEAST_PROCESSES:
-        return LEAST_PROCESSES - few if few < LEAST_PROCESSES else None
-    distance = abs(abs(found.centre) - log(1 + margin))
+    if found is None or rounds < LEAST_ROUNDS:
+        return LEAST_ROUNDS
+    distance = abs(found.centre) - log(1 + margin)
     if distance == 0 or found.error == 0:
         return None
-    spread = found.error * few  # of one process, both sides together
-    total = ceil(spread * (1.96 / distance) ** 2)
-    for _ in range(3):
-        quantile = t_quantile(0.975, 2.0 * max(1, total - 1))
-        total = ceil(spread * (quantile / distance) ** 2)
-    return max(1, total - few) if total <= MOST_PROCESSES else None
+    probability = 1 - level if distance > 0 else 0.975
+    spread = found.error * rounds  # of one round, both sides together
+    total = rounds
+    for _ in range(6):
+        quantile = t_quantile(probability, 2.0 * max(1, total - 1))
+        total = min(ceil(spread * (quantile / distance) ** 2), 10 * MOST_ROUNDS)
+    return max(total, rounds + 1) if total <= MOST_ROUNDS else None
 
 
 def together(found: Sequence[Contrast]) -> Contrast | None:

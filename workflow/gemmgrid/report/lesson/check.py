@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.report.read.evidence_text import SEEN
+from gemmgrid.report.read.evidence import SEEN
 from gemmgrid.report.read.fields import Fields
 from gemmgrid.report.read.rows import Row, reading_order
 
@@ -93,9 +93,19 @@ def system(machine: Mapping[str, Any] | None) -> str | None:
 def check(cells: Iterable[Row], machines: Mapping[str, dict[str, Any] | None]) -> list[Checked]:
     """Every line with the measured or looked-at cells that it is about, in reading order."""
     systems = {name: system(found) for name, found in machines.items()}
-    told = [row for row in cells if row.evidence.status is not None or row.medians_s]
+    told = [row for row in cells if row.evidence.status is not None or row.measured]
     told.sort(key=lambda row: (row["machine"], row["backend"], *reading_order(row)))
     return [_checked(line, told, systems) for line in document()["lines"]]
+
+
+def expected(adapter: str | None, device: str | None, routine: str, dtype: str) -> str | None:
+    """The routine that the lesson names for this call, or None where it names none: expectation,
+    not evidence."""
+    call = {"adapter": adapter, "device": device, "routine": routine, "dtype": dtype}
+    for line in document()["lines"]:
+        if all(value in line["match"][column] for column, value in call.items()):
+            return str(line["claims"][dtype])
+    return None
 
 
 def verdict(line: Mapping[str, Any], row: Row) -> str:

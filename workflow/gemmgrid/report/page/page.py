@@ -12,7 +12,6 @@ import base64
 import hashlib
 import json
 from collections import Counter
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,9 @@ from markupsafe import Markup
 from gemmgrid import __version__
 from gemmgrid.records.files import write_atomically
 from gemmgrid.records.run import FLAGS, now
+from gemmgrid.records.text import count
 from gemmgrid.report.page.sections import SECTIONS
-from gemmgrid.report.page.view import View, counted, listed
+from gemmgrid.report.page.view import View, listed
 from gemmgrid.report.read.collect import Collection
 from gemmgrid.report.read.rows import MISSING, Row
 from gemmgrid.report.terminal.text import number
@@ -41,8 +41,7 @@ def render(view: View) -> str:
     """The whole page as HTML."""
     engine = _engine()
     sections = []
-    for section in SECTIONS:
-        name = section.__name__.rpartition(".")[2]
+    for name, section in SECTIONS.items():
         context = section.build(view)
         body = engine.get_template(f"{name}.html").render(view=view, **context)
         sections.append({"id": name, "title": section.TITLE, "body": Markup(body)})
@@ -78,27 +77,16 @@ def header(view: View) -> dict[str, Any]:
         "first": times[0] if times else None,
         "last": times[-1] if times else None,
         "machines": sorted({row["machine"] for row in view.cells}),
-        "apart": view.collection.apart,
+        "foreign": view.collection.foreign,
     }
 
 
 def data(value: Any) -> Markup:
     """The value as JSON that may stand inside <script>: nothing in it can end the element."""
-    text = json.dumps(_finite(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
-
-
-def _finite(value: Any) -> Any:
-    """JSON knows neither NaN nor infinity: both become null."""
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return value
 
 
 def _engine() -> Environment:
@@ -113,7 +101,7 @@ def _engine() -> Environment:
         "number": number,
         "data": data,
         "listed": listed,
-        "counted": counted,
+        "counted": lambda number, noun: count(noun, number),
         "minute": lambda text: text[:16].replace("T", " ") if text else "–",
     }
     return engine

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from gemmgrid.report.draw.palette import Palette
 from gemmgrid.report.read.collect import Collection
+from gemmgrid.report.read.coverage import Coverage, coverage
 from gemmgrid.report.read.rows import Row
-from gemmgrid.report.terminal.coverage import Coverage, coverage
 
 
 @dataclass
@@ -27,7 +27,7 @@ class View:
     @cached_property
     def measured(self) -> list[Row]:
         """The cells whose latest run is ok: the only ones that have a rate."""
-        return [row for row in self.cells if row.medians_s]
+        return [row for row in self.cells if row.measured]
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -53,8 +53,3 @@ def listed(words: Iterable[object], last: str = "and") -> str:
     if len(texts) < 2:
         return "".join(texts)
     return f"{', '.join(texts[:-1])} {last} {texts[-1]}"
-
-
-def counted(count: int, noun: str) -> str:
-    """ "1 cell", "2 cells"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}".replace(",", "\u202f")

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from gemmgrid.records import history
-from gemmgrid.report.read import apart, plan_file
-from gemmgrid.report.read.apart import Apart
+from gemmgrid.records.files import read_regular
+from gemmgrid.report.read import foreign_runs, plan_file
 from gemmgrid.report.read.fields import clean
+from gemmgrid.report.read.foreign_runs import ForeignRuns
 from gemmgrid.report.read.plan_file import Key, Planned, PlanView
 from gemmgrid.report.read.rows import MISSING, RATES, Row, cell_values, from_run, standing
 from gemmgrid.report.read.scan import MACHINE_FILE, CellFile, Problem, scan
@@ -21,10 +22,9 @@ class Collection:
     """Everything under a results folder.
 
     machines: machine.json's content by machine (None where there is none that can be read);
-    runs: a row a run, each cell's history oldest first; cells: a row a cell, its latest run (with
-    the last good one's figures where it failed) or why it has none; planned: the keys of the
-    current study's cells, in the plan's order; apart: what other machines left in a machine's
-    folder, which is in neither runs nor cells.
+    runs: a row a run, each cell's history oldest first; cells: a row a cell, its latest run or why
+    it has none; planned: the keys of the current study's cells, in the plan's order; foreign: what
+    other machines left in a machine's folder, which is in neither runs nor cells.
     """
 
     results: Path
@@ -33,39 +33,42 @@ class Collection:
     runs: list[Row] = field(default_factory=list)
     cells: list[Row] = field(default_factory=list)
     planned: list[Key] = field(default_factory=list)
-    apart: list[Apart] = field(default_factory=list)
+    foreign: list[ForeignRuns] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
     @property
     def all_cells(self) -> list[Row]:
         """The cells with those that stand apart: for lists, never for a comparison."""
-        return [*self.cells, *(row for one in self.apart for row in one.cells)]
+        return [*self.cells, *(row for one in self.foreign for row in one.cells)]
 
     @property
     def all_runs(self) -> list[Row]:
         """The runs with those that stand apart: for lists, never for a comparison."""
-        return [*self.runs, *(row for one in self.apart for row in one.runs)]
+        return [*self.runs, *(row for one in self.foreign for row in one.runs)]
 
 
 def collect(results: Path) -> Collection:
     """Read `results`. Nothing found there can make this fail; what cannot be used is a problem."""
     found = scan(results)
     collection = Collection(results, plan_file.read(results), problems=found.problems)
-    plan = collection.plan
     for machine in found.machines:
         collection.machines[machine] = _machine(collection, results / machine / MACHINE_FILE)
-    latest: dict[Key, Row] = {}
-    others: list[Row] = []
+    histories: dict[Key, list[Row]] = {}
     for file in found.cells:
-        found_rows = _history(collection, file)
-        rows = [row for row in found_rows if row["apart_from"] is None]
-        others += [row for row in found_rows if row["apart_from"] is not None]
-        collection.runs += rows
-        if rows:
-            latest[rows[-1].key] = standing(rows)
-    collection.apart = apart.gather(others)
-    if plan:
-        _add_planned(collection, plan, latest)
+        for row in _history(collection, file):
+            histories.setdefault(row.key, []).append(row)
+    own: list[Row] = []
+    foreign: tuple[list[Row], list[Row]] = ([], [])
+    for _, rows in sorted(histories.items()):
+        runs, cells = (collection.runs, own) if rows[0]["apart_from"] is None else foreign
+        runs += rows
+        cells.append(standing(rows))
+    collection.foreign = foreign_runs.gather(*foreign)
+    latest = {row.key: row for row in own}
+    for row in own:
+        row.set_commands()
+    if collection.plan:
+        _add_planned(collection, collection.plan, latest)
     collection.cells = [latest[key] for key in sorted(latest)]
     collection.problems.sort(key=lambda problem: (problem.file, problem.line or 0))
     return collection
@@ -87,22 +90,17 @@ def _history(collection: Collection, file: CellFile) -> list[Row]:
         return rows
     for number, run in enumerate(runs, start=1):
         try:
-            row = from_run(run, file, machine)
+            rows.append(from_run(run, file, machine))
         except Exception as error:
             problem = f"run {number} of {len(runs)} set aside: {_told(error)}"
             collection.problems.append(Problem(name, None, problem))
-        else:
-            rows.append(row)
-            for text in row.problems:
-                told = f"run {number} of {len(runs)}: {text}; read as unknown"
-                collection.problems.append(Problem(name, None, told))
     return rows
 
 
 def _machine(collection: Collection, path: Path) -> dict[str, Any] | None:
     problem = None
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(read_regular(path))
         if isinstance(document, dict):
             return document
         problem = f"not a JSON object but {type(document).__name__}"
@@ -119,39 +117,39 @@ def _add_planned(collection: Collection, plan: PlanView, latest: dict[Key, Row])
     file = (collection.results / plan_file.PLAN_FILE).as_posix()
     collection.problems += [Problem(file, line, clean(text)) for line, text in plan.problems]
     elsewhere: dict[Key, list[Row]] = {}
-    for one in collection.apart:
+    for one in collection.foreign:
         for cell in one.cells:
             key = (one.machine, cell["backend"], cell["cell"])
             elsewhere.setdefault(key, []).append(cell)
     for planned in plan.cells:
         collection.planned.append(planned.key)
-        row = latest.get(planned.key)
-        if row is None:
-            latest[planned.key] = row = _without_run(collection.results, planned, plan)
-            if row["status"] == MISSING and (made := elsewhere.get(planned.key)):
-                row.values["reason"] = apart.missing_reason(made)
-        elif row["retry"]:
-            row.values["retry"] = plan.retry(row["path"], row.deploy)
-        for other in elsewhere.get(planned.key, []):
-            if other["retry"]:
-                other.values["retry"] = plan.retry(other["path"], other.deploy)
+        made = elsewhere.get(planned.key, [])
+        if planned.key in latest:
+            latest[planned.key].set_commands(plan)
+        else:
+            latest[planned.key] = _without_run(collection.results, planned, plan, made)
+        for other in made:
+            other.set_commands(plan)
 
 
-def _without_run(results: Path, planned: Planned, plan: PlanView) -> Row:
+def _without_run(results: Path, planned: Planned, plan: PlanView, elsewhere: list[Row]) -> Row:
+    """The row of a planned cell that the machine itself has not run; elsewhere: others' runs."""
     path = (results / planned.machine / planned.backend / f"{planned.cell.name}.jsonl").as_posix()
-    values = cell_values(planned.machine, planned.backend, planned.cell, path)
+    row = Row(cell_values(planned.machine, planned.backend, planned.cell, path))
     missing = planned.status == "planned"
-    values.update(
-        dict.fromkeys(RATES),
-        status=MISSING if missing else planned.status,
-        reason="no run yet" if missing else planned.reason or "the plan gives no reason",
-        adapter=planned.adapter,
-        device=planned.device,
-        flags="",
+    row.values |= dict.fromkeys(RATES)
+    row.values |= {
+        "status": MISSING if missing else planned.status,
+        "reason": planned.reason or "the plan gives no reason",
+        "adapter": planned.adapter,
+        "device": planned.device,
+        "flags": "",
+    }
+    if missing:
+        row.values["reason"] = foreign_runs.missing_reason(elsewhere) if elsewhere else "no run yet"
         # What the config leaves out, no command brings back; the config has to change.
-        retry=plan.retry(path) if missing else None,
-    )
-    return Row(values)
+        row.set_commands(plan)
+    return row
 
 
 def _told(error: Exception) -> str:

@@ -1,7 +1,8 @@
-"""Reading documents that other people's machines wrote: every value is checked before it is used.
+"""Values out of documents that other people's machines wrote: of the type asked for, or unknown.
 
-A value of the wrong type is never trusted and never fatal: it reads as unknown (None), and what was
-found is noted for the report's list of problems.
+What a run's values are is checked where it is read (records.run), which also names what is wrong.
+machine.json and the plan have no such door: there a value of another type simply is not known. Text
+is made printable.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from gemmgrid.records.text import shorten
 
 LONGEST_TEXT = 2000
 _LINE_BREAKS = re.compile(r"\s*[\n\r\t\v\f\u2028\u2029]\s*")
@@ -21,7 +24,7 @@ def clean(text: str, longest: int = LONGEST_TEXT) -> str:
         return text.strip()
     flat = _LINE_BREAKS.sub(" ", text[: longest * 4]).strip()
     printable = "".join(_printable(character) for character in flat)
-    return printable if len(printable) <= longest else printable[: longest - 1] + "…"
+    return shorten(printable, longest)
 
 
 def clean_lines(text: str, longest: int = LONGEST_TEXT) -> str:
@@ -35,114 +38,45 @@ def _printable(character: str) -> str:
 
 
 class Fields:
-    """A document's values by dotted path, each of the type asked for or None.
+    """A document's values by dotted path, each of the type asked for or None."""
 
-    `problems` collects what was found instead, as "environment.deploy is a list, not text".
-    """
-
-    def __init__(self, document: Mapping[str, Any], prefix: str = "") -> None:
+    def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
-        self._prefix = prefix
-        self.problems: list[str] = []
 
     def text(self, path: str) -> str | None:
-        value = self._get(path)
-        if isinstance(value, str):
-            return clean(value) or None
-        if value is not None:
-            self._wrong(path, value, "text")
-        return None
+        value = self._get(path, str)
+        return clean(value) or None if value else None
 
     def number(self, path: str) -> float | None:
         """A finite number of at least 0."""
-        value = self._get(path)
-        if type(value) in (int, float) and 0 <= value < 1e300:
-            return float(value)
-        if value is not None:
-            self._wrong(path, value, "a finite number of at least 0")
-        return None
+        value = self._get(path, int, float)
+        return float(value) if value is not None and 0 <= value < 1e300 else None
 
     def integer(self, path: str) -> int | None:
         """A whole number of at least 0 that fits in 63 bits."""
-        value = self.number(path)
-        if value is not None and (value != int(value) or value >= 2**63):
-            self._wrong(path, value, "a whole number")
-            return None
-        return None if value is None else int(value)
+        value = self._get(path, int, float)
+        return int(value) if value is not None and 0 <= value < 2**63 and value % 1 == 0 else None
 
     def truth(self, path: str) -> bool | None:
-        value = self._get(path)
-        if isinstance(value, bool):
-            return value
-        if value is not None:
-            self._wrong(path, value, "true or false")
-        return None
+        value = self._get(path, bool)
+        return None if value is None else bool(value)
 
     def texts(self, path: str) -> list[str]:
-        """A list's texts; what is no text is left out and noted."""
-        found = []
-        for index, value in enumerate(self._list(path)):
-            if isinstance(value, str):
-                found.append(clean(value))
-            else:
-                self._wrong(f"{path}.{index}", value, "text")
-        return found
+        """The texts in a list."""
+        return [clean(one) for one in self.sequence(path) if isinstance(one, str)]
 
     def parts(self, path: str) -> Iterator[Fields]:
-        """The objects in a list, each as Fields that share this document's problems."""
-        for index, value in enumerate(self._list(path)):
-            if isinstance(value, Mapping):
-                part = Fields(value, f"{self._prefix}{path}.{index}.")
-                part.problems = self.problems
-                yield part
-            else:
-                self._wrong(f"{path}.{index}", value, "an object")
+        """The objects in a list."""
+        return (Fields(one) for one in self.sequence(path) if isinstance(one, Mapping))
 
-    def numbers(self, path: str) -> list[float]:
-        """A list of finite numbers above 0; an empty list, and a note, where any is not."""
-        values = self._list(path)
-        if all(type(value) in (int, float) and 0 < value < 1e300 for value in values):
-            return values
-        self._wrong(path, values, "a list of numbers above 0")
-        return []
+    def sequence(self, path: str) -> list[Any]:
+        return self._get(path, list) or []
 
     def mapping(self, path: str) -> dict[str, Any]:
-        value = self._get(path)
-        if isinstance(value, dict):
-            return value
-        if value is not None:
-            self._wrong(path, value, "an object")
-        return {}
+        return self._get(path, dict) or {}
 
-    def _list(self, path: str) -> list[Any]:
-        value = self._get(path)
-        if isinstance(value, list):
-            return value
-        if value is not None:
-            self._wrong(path, value, "a list")
-        return []
-
-    def _get(self, path: str) -> Any:
+    def _get(self, path: str, *kinds: type) -> Any:
         value: Any = self._document
         for key in path.split("."):
-            if value is None:
-                return None
-            if not isinstance(value, Mapping):
-                self._wrong(path.rpartition(".")[0], value, "an object")
-                return None
-            value = value.get(key)
-        return value
-
-    def _wrong(self, path: str, value: Any, wanted: str) -> None:
-        problem = f"{self._prefix}{path} is {_describe(value)}, not {wanted}"
-        if problem not in self.problems:
-            self.problems.append(problem)
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list):
-        return "a list"
-    text = repr(value) if not isinstance(value, int) or abs(value) < 10**30 else "a huge number"
-    return clean(text, 60)
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return value if type(value) in kinds else None

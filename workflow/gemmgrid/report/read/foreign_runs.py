@@ -1,13 +1,21 @@
-"""A run that another machine made than its folder's: its name, and what is different."""
+"""Runs in a machine's folder that another machine made: shown apart, under a name of their own.
+
+Nothing in the report averages, compares or draws them: they are never among a collection's cells
+and runs.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from gemmgrid.records.foreign_runs import FLAG
 from gemmgrid.report.read.fields import Fields
+from gemmgrid.report.read.slurm import facts
+
+if TYPE_CHECKING:
+    from gemmgrid.report.read.rows import Row
 
 SEPARATOR = "~"
 """No machine's name may hold it, so that a name with it is never a folder's."""
@@ -15,9 +23,48 @@ OTHER_HARDWARE = "other hardware than machine.json describes"
 OTHER_ROUNDS = "some or all of its rounds ran on other hardware than machine.json describes"
 
 
-def is_apart(fields: Fields) -> bool:
-    """Whether the run carries the flag that its machine did not make it."""
-    return FLAG in fields.texts("flags")
+@dataclass
+class ForeignRuns:
+    """What one other host left in one machine's folder.
+
+    name: as shown, the machine's and the start of the host's id; machine: the folder; runs: all,
+    oldest first within a cell; cells: the latest of each.
+    """
+
+    name: str
+    machine: str
+    runs: list[Row] = field(default_factory=list)
+    cells: list[Row] = field(default_factory=list)
+
+    @property
+    def differences(self) -> list[str]:
+        """What is different, each sentence once."""
+        return list(dict.fromkeys(text for row in self.runs for text in row.differences))
+
+    @property
+    def place(self) -> str:
+        """The nodes and partitions, as far as SLURM ran it and they are known."""
+        told = facts(row.slurm for row in self.runs)
+        named = (("node", told.get("SLURM node")), ("partition", told.get("SLURM partition")))
+        return ", ".join(f"{word} {names}" for word, names in named if names)
+
+
+def gather(runs: Iterable[Row], cells: Iterable[Row]) -> list[ForeignRuns]:
+    """The foreign runs, and the latest ones of their cells, by the name they are shown under."""
+    found: dict[str, ForeignRuns] = {}
+    for row in runs:
+        name = row["machine"]
+        found.setdefault(name, ForeignRuns(name, row["apart_from"])).runs.append(row)
+    for row in cells:
+        found[row["machine"]].cells.append(row)
+    return [found[name] for name in sorted(found)]
+
+
+def missing_reason(rows: Sequence[Row]) -> str:
+    """Why a planned cell counts as not measured though its file holds these runs of others."""
+    latest = max(rows, key=lambda row: row["measured_at"] or "")
+    place = f" ({latest.slurm.place})" if latest.slurm and latest.slurm.place else ""
+    return f"run only on {latest['machine']}{place}: {'; '.join(latest.differences)}"
 
 
 def name_of(machine: str, fields: Fields) -> str:
@@ -38,27 +85,17 @@ def differences(fields: Fields, machine: Mapping[str, Any] | None) -> list[str]:
     rounds = fields.integer("settings.rounds") or 1
     told = fields.texts("promise.broken") or [OTHER_ROUNDS if rounds > 1 else OTHER_HARDWARE]
     described = Fields(machine or {})
-    pairs = [
-        ("CPU {}", fields.text("host.model"), described.text("cpu.model")),
-        ("{} cores", _count(fields, "host.cores"), _count(described, "cpu.cores")),
-        ("GPU {}", fields.text("gpu.name"), _gpus(described)),
+    gpus = dict.fromkeys(filter(None, (gpu.text("name") for gpu in described.parts("gpus"))))
+    pairs: list[tuple[str, Any, Sequence[Any]]] = [
+        ("CPU {}, not {}", fields.text("host.model"), [described.text("cpu.model")]),
+        ("{} cores, not {}", fields.integer("host.cores"), [described.integer("cpu.cores")]),
+        ("GPU {}, not {}", fields.text("gpu.name"), list(gpus)),
     ]
-    told += [f"{words.format(is_)}, not {was}" for words, is_, was in pairs if _differ(is_, was)]
+    for words, here, there in pairs:
+        known = [one for one in there if one]
+        if here and known and here not in known:
+            told.append(words.format(here, " or ".join(map(str, known))))
     return told
-
-
-def _differ(here: str | None, there: str | None) -> bool:
-    return bool(here and there and here not in there.split(" or "))
-
-
-def _count(fields: Fields, path: str) -> str | None:
-    count = fields.integer(path)
-    return None if count is None else str(count)
-
-
-def _gpus(described: Fields) -> str | None:
-    names = [part.text("name") for part in described.parts("gpus")]
-    return " or ".join(dict.fromkeys(filter(None, names))) or None
 
 
 def _hex(identity: str | None) -> str:

@@ -58,13 +58,14 @@ def bytes_text(count: float) -> str:
     return f"{count:.4g} TiB"
 
 
-def _text(fields: Fields, path: str) -> str | None:
-    return fields.text(path)
+def _shown(show: Callable[[float], str]) -> Callable[[Fields, str], str | None]:
+    """Reads a number, which `show` turns into words."""
 
+    def read(fields: Fields, path: str) -> str | None:
+        value = fields.number(path)
+        return None if value is None else show(value)
 
-def _count(fields: Fields, path: str) -> str | None:
-    count = fields.integer(path)
-    return None if count is None else str(count)
+    return read
 
 
 def _cores(fields: Fields, path: str) -> str | None:
@@ -73,21 +74,6 @@ def _cores(fields: Fields, path: str) -> str | None:
     if cores is None:
         return None
     return f"{cores} ({fast} performance, {slow} efficiency)" if slow and fast else str(cores)
-
-
-def _smt(fields: Fields, path: str) -> str | None:
-    threads = fields.integer(path)
-    return None if threads is None else ("off" if threads == 1 else f"{threads} threads a core")
-
-
-def _bytes(fields: Fields, path: str) -> str | None:
-    count = fields.number(path)
-    return None if count is None else bytes_text(count)
-
-
-def _mhz(fields: Fields, path: str) -> str | None:
-    clock = fields.number(path)
-    return None if clock is None else f"{clock / 1000:.2f} GHz"
 
 
 def _caches(fields: Fields, path: str) -> str | None:
@@ -100,10 +86,6 @@ def _caches(fields: Fields, path: str) -> str | None:
             times = f"{count} × " if count and count > 1 else ""
             described.append(f"L{level}{kind} {times}{bytes_text(size)}")
     return ", ".join(described) or None
-
-
-def _list(fields: Fields, path: str) -> str | None:
-    return " ".join(fields.texts(path)) or None
 
 
 def _gpus(fields: Fields, path: str) -> str | None:
@@ -125,25 +107,29 @@ def _drivers(fields: Fields, path: str) -> str | None:
 
 
 _FACTS: tuple[tuple[str, str, Callable[[Fields, str], str | None]], ...] = (
-    ("CPU", "cpu.model", _text),
-    ("architecture", "architecture", _text),
-    ("sockets", "cpu.sockets", _count),
+    ("CPU", "cpu.model", Fields.text),
+    ("architecture", "architecture", Fields.text),
+    ("sockets", "cpu.sockets", _shown("{:.0f}".format)),
     ("cores", "cpu.cores", _cores),
-    ("logical CPUs", "cpu.logical", _count),
-    ("SMT", "cpu.threads_per_core", _smt),
-    ("highest clock", "cpu.max_mhz", _mhz),
-    ("nominal clock", "cpu.base_mhz", _mhz),
+    ("logical CPUs", "cpu.logical", _shown("{:.0f}".format)),
+    (
+        "SMT",
+        "cpu.threads_per_core",
+        _shown(lambda one: "off" if one == 1 else f"{one:.0f} threads a core"),
+    ),
+    ("highest clock", "cpu.max_mhz", _shown(lambda clock: f"{clock / 1000:.2f} GHz")),
+    ("nominal clock", "cpu.base_mhz", _shown(lambda clock: f"{clock / 1000:.2f} GHz")),
     ("caches", "cpu.caches", _caches),
-    ("instruction sets", "cpu.isa", _list),
-    ("microcode", "cpu.microcode", _text),
-    ("NUMA nodes", "numa", _count),
-    ("memory", "memory_bytes", _bytes),
+    ("instruction sets", "cpu.isa", lambda fields, path: " ".join(fields.texts(path)) or None),
+    ("microcode", "cpu.microcode", Fields.text),
+    ("NUMA nodes", "numa", _shown("{:.0f}".format)),
+    ("memory", "memory_bytes", _shown(bytes_text)),
     ("GPU", "gpus", _gpus),
     ("GPU driver", "gpus", _drivers),
-    ("operating system", "os", _text),
-    ("kernel", "kernel", _text),
-    ("C library", "libc", _text),
-    ("virtualisation", "virtualisation", _text),
-    ("container", "container", _text),
-    ("described at", "recorded_at", _text),
+    ("operating system", "os", Fields.text),
+    ("kernel", "kernel", Fields.text),
+    ("C library", "libc", Fields.text),
+    ("virtualisation", "virtualisation", Fields.text),
+    ("container", "container", Fields.text),
+    ("described at", "recorded_at", Fields.text),
 )

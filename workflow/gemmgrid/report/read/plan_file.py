@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
+from gemmgrid.records import commands
 from gemmgrid.records.cell import Cell
+from gemmgrid.records.files import read_regular
 from gemmgrid.records.names import name_problem
 from gemmgrid.report.read.fields import Fields
-from gemmgrid.report.read.retry import command
 from gemmgrid.report.read.scan import tabulable
 
 PLAN_FILE = Path(".plan") / "plan.jsonl"
@@ -55,17 +56,34 @@ class PlanView:
     cells: list[Planned] = field(default_factory=list)
     problems: list[tuple[int | None, str]] = field(default_factory=list)
 
-    def retry(self, path: str, deploy: str | None = None) -> str:
-        """The command for a cell of this plan; deploy: how its run was deployed, if it says so."""
-        machine = PurePath(path).parts[-3]
-        through_slurm = machine if machine in self.machines else None
-        return command(path, deploy or self.deploy, self.configfiles, through_slurm)
+
+def measure_again(
+    path: str, deploy: str | None, plan: PlanView | None = None, rounds: int | None = None
+) -> str:
+    """What to type in the project's folder to measure the cell whose file is `path` again.
+
+    deploy: conda, none or venv (the default), how its run was deployed; None for the plan's;
+    plan: that of the study that has the cell, if any; rounds: into how many to divide it.
+    """
+    study = plan or PlanView()
+    machine = PurePath(path).parts[-3:][0]
+    slurm = machine in study.machines
+    config = [f"machines={machine}"] if slurm else []
+    config += [f"sampling={{rounds: {rounds}}}"] if rounds else []
+    line = commands.words(
+        deploy=deploy or study.deploy,
+        slurm=slurm,
+        configfiles=study.configfiles,
+        config=config,
+        again=path,
+    )
+    return commands.text(line)
 
 
 def read(results: Path) -> PlanView | None:
     """The plan under `results`, or None where there is none. Bad lines become its problems."""
     try:
-        lines = (results / PLAN_FILE).read_bytes().splitlines()
+        lines = read_regular(results / PLAN_FILE).splitlines()
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -96,7 +114,6 @@ def _read_header(plan: PlanView, document: Any) -> None:
     plan.study, plan.machine = fields.text("study"), fields.text("machine")
     plan.deploy, plan.created_at = fields.text("deploy"), fields.text("created_at")
     plan.configfiles, plan.machines = fields.texts("configfiles"), fields.texts("machines")
-    plan.problems += [(1, problem) for problem in fields.problems]
 
 
 def _planned(document: Any) -> Planned:

@@ -10,20 +10,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gemmgrid.records import context
-from gemmgrid.records.cell import Cell
-from gemmgrid.report.judge import statistics
-from gemmgrid.report.read import evidence_text, foreign_runs, slurm
-from gemmgrid.report.read.evidence_text import Evidence
+from gemmgrid.records.cell import PROTOCOL, Cell
+from gemmgrid.records.foreign_runs import is_elsewhere
+from gemmgrid.records.statistics import by_round, interval, mean
+from gemmgrid.report import statistics
+from gemmgrid.report.read import evidence, foreign_runs, slurm
+from gemmgrid.report.read.evidence import Evidence
 from gemmgrid.report.read.fields import Fields, clean_lines
 from gemmgrid.report.read.hardware import peak_gflops
-from gemmgrid.report.read.retry import command
+from gemmgrid.report.read.plan_file import PlanView, measure_again
 from gemmgrid.report.read.scan import CellFile
 from gemmgrid.report.read.slurm import Slurm
 
-RATES = ("gflops", "gflops_low", "gflops_high", "median_s", "spread_low", "spread_high")
+RATES = ("gflops", "gflops_low", "gflops_high", "time_s", "spread_low", "spread_high")
 MISSING = "missing"
 """The status, in tables only, of a planned cell that has no run yet."""
-
+_TEXTS = {
+    **{path: path for path in ("adapter", "device", "expression", "id", "started_at")},
+    "library": "library.name",
+    "library_version": "library.version",
+    "library_file": "library.file",
+    "recorded_machine": "machine",
+    "host_id": "host.id",
+    "gpu": "gpu.name",
+    "gpu_driver": "gpu.driver",
+    "host_hash": "context.host_hash",
+    "device_hash": "context.device_hash",
+    "tool_version": "tool.version",
+    "tool_commit": "tool.commit",
+}
+"""Columns that are texts of the run, and where it has them."""
+_TIMES = ("first_call_s", "import_s", "call_overhead_ns")
+"""Columns that are the median of what each invocation took."""
 
 Timed = tuple[Fields, NDArray[np.float64]]
 """An invocation and its samples as seconds per call."""
@@ -37,21 +55,35 @@ class UnusableRunError(ValueError):
 class Row:
     """A run's row, and what the page needs beside it.
 
-    values: the columns of the table; medians_s: seconds per call, one median an invocation (empty
-    unless ok); context: host, device and backend, as records.context compares them; stderr: the
+    values: the columns of the table; times_s: seconds per call, one a round, or one a process
+    where there is one round only (empty unless ok); rounds: how many there are; protocol: the way
+    of measuring; context: host, device and backend, as records.context compares them; stderr: the
     end of what a failed process wrote; slurm: None outside SLURM; differences: why the run stands
-    apart from its machine's, a sentence each.
+    apart from its machine's, a sentence each; more_rounds: the command that measures the cell in
+    as many rounds as a verdict needs, where it has fewer.
     """
 
     values: dict[str, Any]
-    medians_s: list[float] = field(default_factory=list)
+    times_s: list[float] = field(default_factory=list)
+    rounds: int = 0
+    protocol: int = PROTOCOL
     context: dict[str, Any] = field(default_factory=dict)
     evidence: Evidence = field(default_factory=Evidence)
     stderr: str | None = None
     deploy: str | None = None
     slurm: Slurm | None = None
     differences: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    more_rounds: str | None = None
+
+    @property
+    def measured(self) -> bool:
+        """Whether the run is ok: only then it has a rate."""
+        return bool(self.times_s)
+
+    @property
+    def comparable(self) -> bool:
+        """Measured with the threads that its name says: others enter no ranking or verdict."""
+        return self.measured and "wrong-threads" not in self.flags
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -59,6 +91,13 @@ class Row:
 
     def __getitem__(self, column: str) -> Any:
         return self.values.get(column)
+
+    def set_commands(self, plan: PlanView | None = None) -> None:
+        """What measures the cell again, in its study: where it failed, or in too few rounds."""
+        if not self.measured:
+            self.values["retry"] = measure_again(self["path"], self.deploy, plan)
+        elif self.rounds < (least := statistics.LEAST_ROUNDS):
+            self.more_rounds = measure_again(self["path"], self.deploy, plan, least)
 
     @property
     def flags(self) -> list[str]:
@@ -101,20 +140,20 @@ def from_run(
     machine's name of its own. machine: machine.json's content, for the peak.
     """
     fields = Fields(run)
-    recorded = Cell.from_json(run["cell"]).name
-    if recorded != file.cell.name:
-        raise UnusableRunError(f"a run of {recorded} in the file of {file.cell.name}")
+    recorded = Cell.from_json(run["cell"])
+    if recorded.name != file.cell.name:
+        raise UnusableRunError(f"a run of {recorded.name} in the file of {file.cell.name}")
     if run["backend"] != file.backend:
         raise UnusableRunError(f"a run of backend {run['backend']!r} in the folder {file.backend}")
     path = file.path.as_posix()
-    apart = foreign_runs.is_apart(fields)
+    apart = is_elsewhere(run)
     name = foreign_runs.name_of(file.machine, fields) if apart else file.machine
-    row = Row(cell_values(name, file.backend, file.cell, path))
+    row = Row(cell_values(name, file.backend, file.cell, path), protocol=recorded.protocol)
     row.slurm = slurm.read(fields)
     row.differences = foreign_runs.differences(fields, machine) if apart else []
     invocations = list(fields.parts("invocations"))
     values = row.values
-    values.update(_identity(fields, invocations))
+    values.update(_facts(fields, invocations), file=path)
     values["apart_from"] = file.machine if apart else None
     values["difference"] = "; ".join(row.differences) or None
     ok = run["status"] == "ok"
@@ -124,8 +163,9 @@ def from_run(
     if ok:
         if not timed:
             raise UnusableRunError("status is ok, but no invocation holds samples")
-        row.medians_s = [statistics.median(times) for _, times in timed]
-        values.update(_rates(file.cell, timed, row.medians_s))
+        shape = _measured(row, file.cell, timed)
+        flags = {flag: None for flag in flags if flag not in statistics.SHAPE_FLAGS}
+        flags |= dict.fromkeys(shape)
         peak = peak_gflops(
             None if apart else machine,  # another machine's peak says nothing
             values["device"],
@@ -134,117 +174,88 @@ def from_run(
             values["effective_precision"],
         )
         values["peak_share"] = values["gflops"] / peak if peak else None
-        if statistics.has_drift([times for _, times in timed]):
-            flags["drift"] = None
-        if statistics.is_bimodal(np.concatenate([times for _, times in timed])):
-            flags["bimodal"] = None
     values["status"], values["reason"] = run["status"], fields.text("reason")
     values["flags"] = ";".join(flag.replace(";", " ") for flag in flags)
     values["invocations"] = len(timed) if ok else len(invocations)
     values["samples"] = sum(len(times) for _, times in timed) if ok else None
     row.deploy = fields.text("environment.deploy")
-    values["retry"] = None if ok else command(path, row.deploy)
-    row.evidence = evidence_text.read(fields)
+    values["retry"] = None if ok else measure_again(path, row.deploy)
+    row.evidence = evidence.read(fields)
     values["routine_seen"], values["routine_evidence"] = row.evidence.routine
     values["kernel_seen"], values["kernel_evidence"] = row.evidence.kernel
-    values.update(_run_only(fields, invocations), file=path)
     values.update(_slurm(row.slurm))
     tail = fields.mapping("failure").get("stderr_tail")
     row.stderr = clean_lines(tail) if isinstance(tail, str) and tail.strip() else None
     row.context = context.of_run(run)
-    row.problems = fields.problems
     return row
 
 
 def standing(history: Sequence[Row]) -> Row:
-    """A cell's row from its history, oldest first: the latest run.
+    """A cell's row from its history, oldest first: the latest run, which alone may have a rate.
 
-    Where that failed and an earlier run was good, the figures are the last good one's, the status,
-    reason and command the failure's, and the flag `last-good` says so.
+    Where that failed and an earlier run was good, that one's rate and time stand in columns of
+    their own.
     """
     latest = history[-1]
-    if latest.medians_s:
+    good = next((row for row in reversed(history) if row.measured), latest)
+    if good is latest:
         return latest
-    good = next((row for row in reversed(history) if row.medians_s), None)
-    if good is None:
-        return latest
-    failure = {key: latest[key] for key in ("status", "reason", "retry")}
-    values = {**good.values, **failure, "failed_at": latest["measured_at"]}
-    values["flags"] = ";".join([*good.flags, "last-good"])
-    return replace(good, values=values, stderr=latest.stderr, deploy=latest.deploy)
+    last_good = {"last_good_gflops": good["gflops"], "last_good_at": good["measured_at"]}
+    return replace(latest, values=latest.values | last_good)
 
 
 def _timed(invocations: Sequence[Fields]) -> list[Timed]:
     """The good invocations with their samples as seconds per call, in the order taken."""
     timed = []
     for invocation in invocations:
-        elapsed = invocation.numbers("samples.elapsed_ns")
+        elapsed = invocation.sequence("samples.elapsed_ns")
+        if elapsed and min(elapsed) <= 0:
+            raise UnusableRunError("a sample took no time")
         inner = invocation.integer("inner") or 1
         if elapsed and invocation.text("status") in (None, "ok"):
             timed.append((invocation, np.asarray(elapsed, dtype=np.float64) / (inner * 1e9)))
     return timed
 
 
-def _rates(cell: Cell, timed: list[Timed], medians_s: list[float]) -> dict[str, Any]:
-    """GFLOP/s (decimal), the 95 % interval over invocations, the quartiles of all samples."""
-    median_s = statistics.median(medians_s)
-    work = cell.flops / 1e9
-    found: dict[str, Any] = {"median_s": median_s, "gflops": work / median_s}
-    limits = statistics.interval(medians_s)
+def _measured(row: Row, cell: Cell, timed: list[Timed]) -> list[str]:
+    """Give the row its times and rates in GFLOP/s (decimal), with the 95 % interval over rounds or
+    processes and the quartiles of all samples; returns the flags that the samples earn."""
+    rounds = [invocation.integer("round") for invocation, _ in timed]
+    samples = [times for _, times in timed]
+    row.rounds = len(set(rounds))
+    row.times_s = by_round(list(map(statistics.median, samples)), rounds)
+    time_s, work = mean(row.times_s), cell.flops / 1e9
+    row.values |= {"time_s": time_s, "gflops": work / time_s}
+    limits = interval(row.times_s)
     if limits and limits.low > 0:
-        found["gflops_low"], found["gflops_high"] = work / limits.high, work / limits.low
-        rounds = {invocation.integer("round") for invocation, _ in timed}
-        found["interval_kind"] = "rounds" if len(rounds) > 1 else "one-round"
-    quartiles = statistics.spread(np.concatenate([times for _, times in timed]))
+        row.values["gflops_low"] = work / limits.high
+        row.values["gflops_high"] = work / limits.low
+        row.values["interval_kind"] = "rounds" if row.rounds > 1 else "one-round"
+    quartiles = statistics.spread(np.concatenate(samples))
     if quartiles:
-        found["spread_low"], found["spread_high"] = work / quartiles[1], work / quartiles[0]
-    return found
+        row.values["spread_low"], row.values["spread_high"] = (
+            work / quartiles[1],
+            work / quartiles[0],
+        )
+    return statistics.shape_flags(samples, limits)
 
 
-def _identity(fields: Fields, invocations: list[Fields]) -> dict[str, Any]:
-    errors, precisions, seen = [], [], []
-    for invocation in invocations:
-        for moment in ("before", "after", "fresh"):
-            error = invocation.number(f"verify.{moment}.rel_error")
-            if error is not None:
-                errors.append(error)
-        precisions.append(invocation.text("effective_precision"))
-        threads = invocation.number("threads.seen")
-        if threads is not None:
-            seen.append(round(threads))
+def _facts(fields: Fields, invocations: list[Fields]) -> dict[str, Any]:
+    """The columns that only repeat what the run says, or join what its invocations say."""
+    moments = ("before", "after", "fresh")
+    errors = [part.number(f"verify.{one}.rel_error") for part in invocations for one in moments]
+    precisions = dict.fromkeys(part.text("effective_precision") for part in invocations)
+    stops = dict.fromkeys(part.text("stop") for part in invocations)
+    seen = [number for part in invocations if (number := part.number("threads.seen")) is not None]
     return {
-        "adapter": fields.text("adapter"),
-        "device": fields.text("device"),
-        "rel_error": max(errors, default=None),
-        "effective_precision": "; ".join(dict.fromkeys(filter(None, precisions))) or None,
-        "threads_seen": min(seen, default=None),
-        "library": fields.text("library.name"),
-        "library_version": fields.text("library.version"),
-        "library_file": fields.text("library.file"),
-        "expression": fields.text("expression"),
+        **{column: fields.text(path) for column, path in _TEXTS.items()},
+        "rel_error": max((error for error in errors if error is not None), default=None),
+        "effective_precision": "; ".join(filter(None, precisions)) or None,
+        "threads_seen": round(min(seen)) if seen else None,
         "measured_at": fields.text("ended_at") or fields.text("started_at"),
-        "first_call_s": _middle(invocations, "first_call_s"),
-        "import_s": _middle(invocations, "import_s"),
-        "call_overhead_ns": _middle(invocations, "call_overhead_ns"),
-    }
-
-
-def _run_only(fields: Fields, invocations: list[Fields]) -> dict[str, Any]:
-    """The columns of the runs' table that the cells' table leaves out."""
-    stops = dict.fromkeys(filter(None, (invocation.text("stop") for invocation in invocations)))
-    return {
-        "id": fields.text("id"),
-        "started_at": fields.text("started_at"),
-        "recorded_machine": fields.text("machine"),
-        "host_id": fields.text("host.id"),
-        "gpu": fields.text("gpu.name"),
-        "gpu_driver": fields.text("gpu.driver"),
-        "host_hash": fields.text("context.host_hash"),
-        "device_hash": fields.text("context.device_hash"),
-        "tool_version": fields.text("tool.version"),
-        "tool_commit": fields.text("tool.commit"),
+        **{path: _middle(invocations, path) for path in _TIMES},
         "order": fields.integer("order"),
-        "stop": ";".join(stops) or None,
+        "stop": ";".join(filter(None, stops)) or None,
     }
 
 

@@ -52,34 +52,28 @@ class Scan:
 def scan(results: Path) -> Scan:
     """Look through `results`; a missing folder holds nothing."""
     found = Scan()
-    for entry in _entries(results, found):
-        if entry.name == TABLES:
-            continue
-        if not _is_folder(entry):
-            if not entry.name.endswith(_NOTES):
-                _set_aside(found, entry, "not in a machine's folder: ignored")
-            continue
-        problem = name_problem(entry.name)
-        if problem:
-            _set_aside(found, entry, f"not a machine's folder: {problem}")
-            continue
-        found.machines.append(entry.name)
-        _scan_machine(found, entry)
+    for machine in _folders(results, found, "machine", {TABLES}):
+        found.machines.append(machine.name)
+        for backend in _folders(Path(machine.path), found, "backend", {MACHINE_FILE}):
+            for file in _entries(Path(backend.path), found):
+                _scan_cell(found, machine.name, backend.name, file)
     return found
 
 
-def _scan_machine(found: Scan, machine: os.DirEntry[str]) -> None:
-    for entry in _entries(Path(machine.path), found):
+def _folders(
+    folder: Path, found: Scan, kind: str, passed_over: set[str]
+) -> Iterator[os.DirEntry[str]]:
+    """The folders of machines, or of backends, by name; what else lies there is set aside."""
+    for entry in _entries(folder, found):
+        if entry.name in passed_over:
+            continue
         if not _is_folder(entry):
-            if entry.name != MACHINE_FILE and not entry.name.endswith(_NOTES):
-                _set_aside(found, entry, "not in a backend's folder: ignored")
-            continue
-        problem = name_problem(entry.name)
-        if problem:
-            _set_aside(found, entry, f"not a backend's folder: {problem}")
-            continue
-        for file in _entries(Path(entry.path), found):
-            _scan_cell(found, machine.name, entry.name, file)
+            if not entry.name.endswith(_NOTES):
+                _set_aside(found, entry, f"not in a {kind}'s folder: ignored")
+        elif problem := name_problem(entry.name):
+            _set_aside(found, entry, f"not a {kind}'s folder: {problem}")
+        else:
+            yield entry
 
 
 def _scan_cell(found: Scan, machine: str, backend: str, file: os.DirEntry[str]) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from textwrap import wrap
 
-from gemmgrid.report.read.apart import Apart
-from gemmgrid.report.read.collect import Collection, collect
+from gemmgrid.records.text import count, shorten
+from gemmgrid.report.read.collect import Collection
+from gemmgrid.report.read.coverage import Coverage, coverage, groups
+from gemmgrid.report.read.foreign_runs import ForeignRuns
 from gemmgrid.report.read.rows import MISSING, Row, reading_order
-from gemmgrid.report.terminal.coverage import Coverage, coverage, groups
-from gemmgrid.report.terminal.text import WIDTH, cut, number, paint, shorten, wants_colour
+from gemmgrid.report.terminal.text import WIDTH, number, paint, wants_colour
 
 MOST_ROWS = 200
 MOST_TRIES = 3
@@ -19,9 +20,8 @@ MOST_APART = 8
 _STATUS_COLOURS = {"ok": "green", "missing": "yellow", "excluded": "dim", "unsupported": "dim"}
 
 
-def summary(results: Path, report: Path) -> str:
+def summary(collection: Collection, report: Path) -> str:
     """The whole text, for standard output; a line is at most 100 columns, commands apart."""
-    collection = collect(results)
     found = coverage(collection)
     colour = wants_colour()
     study = collection.plan.study if collection.plan else None
@@ -30,20 +30,19 @@ def summary(results: Path, report: Path) -> str:
     lines += _not_measured(found, colour)
     lines += _made_elsewhere(collection, colour)
     if collection.problems:
-        count, first = len(collection.problems), collection.problems[0]
-        told = (
-            f"{count} {'problem' if count == 1 else 'problems'} in files under {results}, first: "
-        )
-        lines += ["", paint(shorten(told + first.file, WIDTH), "yellow", colour)]
-        lines += [shorten(f"  {first.problem}", WIDTH)]
+        first = collection.problems[0]
+        problems = count("problem", len(collection.problems))
+        told = f"{problems} in files under {collection.results}, first: {first.file}"
+        lines += ["", paint(_fit(told), "yellow", colour)]
+        lines += [_fit(f"  {first.problem}")]
     lines += ["", f"report: {report}" if report.exists() else f"report: {report} is not made yet"]
     return "\n".join(lines) + "\n"
 
 
 def _headline(study: str | None, found: Coverage, colour: bool) -> Iterable[str]:
     counts = [f"{count} {status}" for status, count in found.counts.most_common()]
-    name = f"study {shorten(study, 40)}" if study else "every cell found (no plan)"
-    told = f"{name}: {len(found.rows)} cells: {', '.join(counts) or 'none'}"
+    name = f"study {_fit(study, 40)}" if study else "every cell found (no plan)"
+    told = f"{name}: {count('cell', len(found.rows))}: {', '.join(counts) or 'none'}"
     for line in wrap(told, WIDTH, subsequent_indent="  "):
         yield paint(line, "bold", colour)
 
@@ -55,7 +54,7 @@ def _table(found: Coverage, colour: bool) -> Iterable[str]:
     if not shown:
         return
     widest, longest = (26, 34) if found.several_machines else (20, 40)
-    places = {id(row): shorten(found.place(row), widest) for row in shown}
+    places = {id(row): _fit(found.place(row), widest) for row in shown}
     backend = max(map(len, places.values()))
     cell = min(longest, max(len(row["cell"]) for row in shown))
     title = "machine/backend" if found.several_machines else "backend"
@@ -63,7 +62,7 @@ def _table(found: Coverage, colour: bool) -> Iterable[str]:
     everywhere = _everywhere(wanted)
     yield ""
     if everywhere:
-        yield paint(shorten(f"every measured cell: {', '.join(everywhere)}", WIDTH), "dim", colour)
+        yield paint(_fit(f"every measured cell: {', '.join(everywhere)}"), "dim", colour)
     yield paint(head, "dim", colour)
     for row in shown:
         status = " ".join([row["status"], *(flag for flag in row.flags if flag not in everywhere)])
@@ -71,11 +70,11 @@ def _table(found: Coverage, colour: bool) -> Iterable[str]:
         if row["gflops_low"] is not None:
             limits = f"{number(row['gflops_low'])} – {number(row['gflops_high'])}"
         line = (
-            f"{places[id(row)]:<{backend}}  {shorten(row['cell'], cell):<{cell}}  "
+            f"{places[id(row)]:<{backend}}  {_fit(row['cell'], cell):<{cell}}  "
             f"{number(row['gflops']):>8}  {limits:>17}  "
         )
         tint = _STATUS_COLOURS.get(row["status"], "red")
-        yield line + paint(cut(status, WIDTH - len(line)), tint, colour)
+        yield line + paint(shorten(status, WIDTH - len(line)), tint, colour)
     if len(wanted) > len(shown):
         yield f"… and {len(wanted) - len(shown)} more: see tables/cells.csv"
 
@@ -97,10 +96,9 @@ def _not_measured(found: Coverage, colour: bool) -> Iterable[str]:
     yield paint("not measured, and the command that tries again:", "bold", colour)
     grouped = groups(rows)
     for group in grouped[:MOST_GROUPS]:
-        count = "1 cell" if len(group.rows) == 1 else f"{len(group.rows)} cells"
         tint = _STATUS_COLOURS.get(group.status, "red")
-        told = f"{found.place(group.rows[0])}, {count}: {group.reason}"
-        yield f"{paint(group.status, tint, colour)}  {shorten(told, WIDTH - 2 - len(group.status))}"
+        told = f"{found.place(group.rows[0])}, {count('cell', len(group.rows))}: {group.reason}"
+        yield f"{paint(group.status, tint, colour)}  {_fit(told, WIDTH - 2 - len(group.status))}"
         tries = [row["retry"] for row in group.rows if row["retry"]]
         for command in tries[:MOST_TRIES]:
             yield from _command(command)
@@ -115,16 +113,16 @@ def _not_measured(found: Coverage, colour: bool) -> Iterable[str]:
 def _made_elsewhere(collection: Collection, colour: bool) -> Iterable[str]:
     """What other machines left in the folders of the study's machines, loud and apart."""
     wanted = {key[0] for key in collection.planned}
-    for one in collection.apart:
+    for one in collection.foreign:
         if one.machine in wanted or not collection.plan:
             yield ""
             yield from _apart(one, colour)
 
 
-def _apart(one: Apart, colour: bool) -> Iterable[str]:
-    count = "1 cell" if len(one.cells) == 1 else f"{len(one.cells)} cells"
+def _apart(one: ForeignRuns, colour: bool) -> Iterable[str]:
+    cells = count("cell", len(one.cells))
     place = f" ({one.place})" if one.place else ""
-    told = f"OTHER MACHINE: runs of {count} meant for {one.machine} are of {one.name}{place}:"
+    told = f"OTHER MACHINE: runs of {cells} meant for {one.machine} are of {one.name}{place}:"
     for line in wrap(told, WIDTH, subsequent_indent="  "):
         yield paint(line, "red", colour)
     for text in one.differences:
@@ -132,10 +130,15 @@ def _apart(one: Apart, colour: bool) -> Iterable[str]:
             yield paint(line, "red", colour)
     yield "  shown apart, in no figure or comparison:"
     for row in sorted(one.cells, key=reading_order)[:MOST_APART]:
-        rate = f"{number(row['gflops'])} GFLOP/s" if row.medians_s else row["reason"] or ""
-        yield shorten(f"  {row['status']}  {row['backend']}/{row['cell']}  {rate}".rstrip(), WIDTH)
+        rate = f"{number(row['gflops'])} GFLOP/s" if row.measured else row["reason"] or ""
+        yield _fit(f"  {row['status']}  {row['backend']}/{row['cell']}  {rate}".rstrip())
     if len(one.cells) > MOST_APART:
         yield f"  … and {len(one.cells) - MOST_APART} more: see tables/cells.csv"
+
+
+def _fit(text: str, width: int = WIDTH) -> str:
+    """The text in one line of the terminal; what is too long loses its middle."""
+    return shorten(text, width, keep_end=True)
 
 
 def _command(command: str) -> Iterable[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from math import floor, log10
 from typing import TextIO
 
 WIDTH = 100
@@ -20,19 +21,6 @@ def paint(text: str, colour: str, enabled: bool) -> str:
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if enabled and text.strip() else text
 
 
-def shorten(text: str, width: int) -> str:
-    """The text in at most `width` characters; what is too long loses its middle."""
-    if len(text) <= width:
-        return text
-    keep = width - 1
-    return f"{text[: keep - keep // 2]}…{text[len(text) - keep // 2 :]}"
-
-
-def cut(text: str, width: int) -> str:
-    """The text in at most `width` characters; what is too long loses its end."""
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
 def number(value: float | None, digits: int = 4) -> str:
     """A number as people read it: four significant digits, no exponent between 0.001 and 10⁷."""
     if value is None:
@@ -42,9 +30,4 @@ def number(value: float | None, digits: int = 4) -> str:
     if not 1e-3 <= abs(value) < 1e7:
         return f"{value:.{digits - 1}e}"
     rounded = float(f"{value:.{digits}g}")
-    decimals = max(0, digits - 1 - _exponent(rounded))
-    return f"{rounded:.{decimals}f}"
-
-
-def _exponent(value: float) -> int:
-    return int(f"{value:e}".partition("e")[2])
+    return f"{rounded:.{max(0, digits - 1 - floor(log10(abs(rounded))))}f}"

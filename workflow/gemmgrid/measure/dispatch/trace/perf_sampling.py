@@ -230,7 +230,7 @@ def _refusal(code: int) -> str:
 
 def _setting(name: str) -> str:
     with contextlib.suppress(OSError):
-        return Path("/proc/sys/kernel", name).read_text().strip()
+        return Path("/proc/sys/kernel", name).read_text(encoding="utf-8").strip()
     return "unknown"
 
 

@@ -2,45 +2,15 @@
 
 A section is a module here and a template of the same name: the module has a TITLE and
 `build(view) -> dict`, and the template gets that dictionary. A new section is two such files and a
-line below.
+word below.
 """
 
 from __future__ import annotations
 
-from types import ModuleType
+from importlib import import_module
 
-from gemmgrid.report.page.sections import (
-    accuracy,
-    apart,
-    backends,
-    changes,
-    dispatch,
-    exercise,
-    lesson,
-    machines,
-    problems,
-    reading,
-    sweep,
-    table,
-    threads,
-    unmeasured,
-    versus,
+NAMES = (
+    *("exercise", "sweep", "threads", "machines", "foreign_runs", "versus", "backends", "changes"),
+    *("dispatch", "lesson", "accuracy", "table", "unmeasured", "problems", "reading"),
 )
-
-SECTIONS: tuple[ModuleType, ...] = (
-    exercise,
-    sweep,
-    threads,
-    machines,
-    apart,
-    versus,
-    backends,
-    changes,
-    dispatch,
-    lesson,
-    accuracy,
-    table,
-    unmeasured,
-    problems,
-    reading,
-)
+SECTIONS = {name: import_module(f"{__name__}.{name}") for name in NAMES}

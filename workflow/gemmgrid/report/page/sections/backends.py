@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gemmgrid.report.draw.forest import shown
+from gemmgrid.report.draw.ratio_bars import shown
 from gemmgrid.report.judge.compare import backend_pairs
-from gemmgrid.report.judge.verdicts import MARGIN, VERDICTS
 from gemmgrid.report.page.view import View
 
 TITLE = "Backend against backend"
@@ -15,5 +14,4 @@ MOST_ROWS = 60
 
 
 def build(view: View) -> dict[str, Any]:
-    pairs = backend_pairs(view.cells)
-    return {**shown(pairs, MOST_PAIRS, MOST_ROWS), "verdicts": VERDICTS, "margin": MARGIN}
+    return shown(backend_pairs(view.cells), MOST_PAIRS, MOST_ROWS)

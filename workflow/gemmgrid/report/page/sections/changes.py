@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gemmgrid.report.draw.forest import shown
+from gemmgrid.report.draw.ratio_bars import shown
 from gemmgrid.report.judge.compare import before_and_after
-from gemmgrid.report.judge.verdicts import FALSE_DISCOVERIES, MARGIN, VERDICTS
 from gemmgrid.report.page.view import View
 
 TITLE = "Before and after a change"
@@ -14,9 +13,4 @@ MOST_MACHINES = 6
 
 
 def build(view: View) -> dict[str, Any]:
-    return {
-        **shown(before_and_after(view.collection.runs), MOST_MACHINES),
-        "verdicts": VERDICTS,
-        "margin": MARGIN,
-        "false_discoveries": FALSE_DISCOVERIES,
-    }
+    return shown(before_and_after(view.collection.runs), MOST_MACHINES)

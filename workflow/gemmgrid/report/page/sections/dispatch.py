@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gemmgrid.report.page.sections.exercise import routine
+from gemmgrid.report.page import evidence_text
+from gemmgrid.report.page.evidence_text import routine
 from gemmgrid.report.page.view import View
-from gemmgrid.report.read import ran
-from gemmgrid.report.read.evidence_text import MARKS
+from gemmgrid.report.read.evidence import MARKS
 from gemmgrid.report.read.rows import Row, reading_order
 
 TITLE = "What really ran"
@@ -23,7 +23,7 @@ def build(view: View) -> dict[str, Any]:
         hidden = tuple((work.what, work.explanation) for work in row.evidence.hidden)
         key = (
             *(row[column] for column in ("backend", "routine", "dtype", "expression")),
-            ran.library(row),
+            evidence_text.library(row),
             facts["routine"],
             facts["mark"],
             row["kernel_seen"],
@@ -45,9 +45,9 @@ def _entry(rows: list[Row]) -> dict[str, Any]:
         "machines": sorted({other["machine"] for other in rows}),
         "count": len(rows),
         "cells": list(dict.fromkeys(other["cell"] for other in rows)),
-        "library": ran.library(row),
-        "hidden": ran.hidden(rows),
-        "samples": ran.samples(rows),
-        "doubts": ran.doubts(rows),
+        "library": evidence_text.library(row),
+        "hidden": evidence_text.hidden(rows),
+        "samples": evidence_text.samples(rows),
+        "doubts": evidence_text.doubts(rows),
         **routine(row),
     }

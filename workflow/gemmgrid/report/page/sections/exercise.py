@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gemmgrid.report.draw.panels import is_square, shape_text
-from gemmgrid.report.lesson.expectations import EXERCISE_SIZE, expected
+from gemmgrid.report.page.evidence_text import routine
 from gemmgrid.report.page.view import View
-from gemmgrid.report.read.evidence_text import SEEN
 from gemmgrid.report.read.rows import Row
 
 TITLE = "The exercise"
+EXERCISE_SIZE = 4096
+"""The lesson's exercise: a 4096³ product in float32."""
 
 
 def build(view: View) -> dict[str, Any]:
@@ -24,8 +25,9 @@ def build(view: View) -> dict[str, Any]:
         and is_square(row)
         and row["status"] != "excluded"
     ]
+    ranked = [row for row in products if row.comparable or not row.measured]
     by_series: dict[tuple[str, str], list[Row]] = {}
-    for row in products:
+    for row in ranked:
         by_series.setdefault((row["machine"], row["backend"]), []).append(row)
     chosen = [_chosen(rows) for rows in by_series.values()]
     fastest = max((row["gflops"] for row in chosen if row["gflops"]), default=1.0)
@@ -42,17 +44,12 @@ def build(view: View) -> dict[str, Any]:
         for row in sorted(chosen, key=lambda row: (row["machine"], -(row["gflops"] or 0)))
     ]
     asked = sum(row["n"] == EXERCISE_SIZE for row in chosen)
-    return {"entries": entries, "size": EXERCISE_SIZE, "asked": asked}
-
-
-def routine(row: Row) -> dict[str, Any]:
-    """What ran: seen, with its mark; or what the lesson's table expects, marked as expected."""
-    seen, mark = row["routine_seen"], row["routine_evidence"]
-    taken = row.evidence.status is not None
-    if seen:
-        return {"routine": seen, "mark": mark, "expected": mark not in SEEN, "taken": taken}
-    named = expected(row["adapter"], row["device"], row["routine"], row["dtype"])
-    return {"routine": named, "mark": None, "expected": named is not None, "taken": taken}
+    return {
+        "entries": entries,
+        "size": EXERCISE_SIZE,
+        "asked": asked,
+        "wrong_threads": len(products) - len(ranked),
+    }
 
 
 def _chosen(rows: list[Row]) -> Row:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from gemmgrid.report.draw.panels import shape_text
+from gemmgrid.records.text import count
+from gemmgrid.report.draw.panels import drawable, shape_text
 from gemmgrid.report.lesson.check import (
     AGREES,
     DISAGREES,
@@ -17,11 +18,11 @@ from gemmgrid.report.lesson.check import (
     check,
     document,
 )
-from gemmgrid.report.lesson.ways import WAYS, explain, explain_counter, measure
-from gemmgrid.report.page.sections.exercise import routine
-from gemmgrid.report.page.view import View, counted, listed
-from gemmgrid.report.read import ran
-from gemmgrid.report.read.evidence_text import SEEN
+from gemmgrid.report.lesson.ways import explain, explain_counter, measure
+from gemmgrid.report.page import evidence_text
+from gemmgrid.report.page.evidence_text import routine
+from gemmgrid.report.page.view import View, listed
+from gemmgrid.report.read.evidence import SEEN
 from gemmgrid.report.read.rows import Row
 
 TITLE = "The lesson, checked"
@@ -50,7 +51,7 @@ def overheads(view: View) -> list[dict[str, Any]]:
     """
     claim = document()["overhead"]
     chosen: dict[tuple[str, str], Row] = {}
-    for row in view.measured:
+    for row in drawable(view.measured):
         if row["routine"] != "gemm" or row["options"] or row["call_overhead_ns"] is None:
             continue
         key = (row["machine"], row["backend"])
@@ -59,7 +60,7 @@ def overheads(view: View) -> list[dict[str, Any]]:
     entries = []
     for _, row in sorted(chosen.items()):
         seconds = row["call_overhead_ns"] / 1e9
-        share = seconds / row["median_s"]
+        share = seconds / row["time_s"]
         fair = _is_claimed(row, claim["size"])
         entries.append(
             {
@@ -84,7 +85,7 @@ def _weight(row: Row, size: int) -> tuple[Any, ...]:
 
 
 def _line(one: Checked, deploy: str | None) -> dict[str, Any]:
-    way = WAYS[one.line["id"]]
+    way = one.line["way"]
     return {
         **one.line,
         "verdict": one.verdict,
@@ -92,8 +93,8 @@ def _line(one: Checked, deploy: str | None) -> dict[str, Any]:
         "told": _told(one),
         "findings": [_finding(found) for found in one.findings[:MOST_FINDINGS]],
         "left_out": len(one.findings) - MOST_FINDINGS,
-        "needs": way.needs,
-        "backend": way.backend,
+        "needs": way["needs"],
+        "backend": way["backend"],
         "explain": explain(way, deploy),
         "measure": measure(way, deploy),
         "counter": explain_counter(way, deploy),
@@ -111,7 +112,7 @@ def _told(one: Checked) -> str:
         return f"Not what the lesson says, in {_all(seen)}: {names}."
     if one.verdict == PARTLY:
         return (
-            f"As the lesson says in {one.count(AGREES)} of {counted(seen, 'cell')} seen; "
+            f"As the lesson says in {one.count(AGREES)} of {count('cell', seen)} seen; "
             f"in the others: {listed(one.routines(DISAGREES))}."
         )
     for verdict, words in (
@@ -149,8 +150,8 @@ def _finding(found: Finding) -> dict[str, Any]:
             for name, mark in list(kernels)[:MOST_KERNELS]
         ],
         "more_kernels": len(kernels) - MOST_KERNELS,
-        "libraries": list(dict.fromkeys(filter(None, map(ran.library, found.rows)))),
-        "hidden": ran.hidden(found.rows),
-        "doubts": ran.doubts(found.rows),
+        "libraries": list(dict.fromkeys(filter(None, map(evidence_text.library, found.rows)))),
+        "hidden": evidence_text.hidden(found.rows),
+        "doubts": evidence_text.doubts(found.rows),
         **facts,
     }

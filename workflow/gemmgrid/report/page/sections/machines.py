@@ -29,7 +29,9 @@ def build(view: View) -> dict[str, Any]:
             "ok": sum(row["machine"] == name for row in view.measured),
             "all": sum(row["machine"] == name for row in view.cells),
             "recorded_as": _recorded_as(view, name),
-            "apart": sum(len(one.cells) for one in view.collection.apart if one.machine == name),
+            "foreign": sum(
+                len(one.cells) for one in view.collection.foreign if one.machine == name
+            ),
         }
         for name in names
     }

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gemmgrid.records.run import FLAGS, STATUSES
-from gemmgrid.report.judge.verdicts import LEAST_PROCESSES, MARGIN
+from gemmgrid.report.judge.verdicts import MARGIN
 from gemmgrid.report.page.view import View
-from gemmgrid.report.read.evidence_text import MARKS
+from gemmgrid.report.read.evidence import MARKS
 from gemmgrid.report.read.rows import MISSING
+from gemmgrid.report.statistics import LEAST_ROUNDS
 
 TITLE = "How to read this page"
 
@@ -21,5 +22,5 @@ def build(view: View) -> dict[str, Any]:
         "statuses": {**STATUSES, MISSING: "planned, and not measured yet (in tables only)"},
         "marks": MARKS,
         "margin": MARGIN,
-        "least_processes": LEAST_PROCESSES,
+        "least_rounds": LEAST_ROUNDS,
     }

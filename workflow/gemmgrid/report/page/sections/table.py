@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 from gemmgrid.report.draw.panels import shape_text
@@ -22,7 +23,7 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("interval", "95 % interval", "interval"),
     ("status", "status", "status"),
     ("flags", "flags", "flags"),
-    ("median_s", "median time", "seconds"),
+    ("time_s", "time", "seconds"),
     ("rel_error", "relative error", "number"),
     ("effective_precision", "computed in", "text"),
 )
@@ -32,6 +33,8 @@ DETAILS: tuple[tuple[str, str, str], ...] = (
     ("cell", "cell", "code"),
     ("expression", "expression", "code"),
     ("reason", "reason", "text"),
+    ("last_good_gflops", "last good GFLOP/s", "number"),
+    ("last_good_at", "last good run", "text"),
     ("routine_seen", "routine seen", "evidence"),
     ("kernel_seen", "kernel seen", "evidence"),
     ("library", "library", "text"),
@@ -82,8 +85,10 @@ def _packed(row: Row, keys: list[str]) -> list[Any]:
 
 
 def _short(value: Any) -> Any:
-    """Numbers to six digits: nothing is shown with more."""
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    """Numbers to six digits: nothing is shown with more, and JSON knows no infinity."""
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.6g}") if isfinite(value) else None
 
 
 def _choice_order(value: Any) -> tuple[bool, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from gemmgrid.records.run import STATUSES
 from gemmgrid.report.page.view import View
-from gemmgrid.report.terminal.coverage import Group, groups
+from gemmgrid.report.read.coverage import Group, groups
 
 TITLE = "Not measured, and why"
 MOST_COMMANDS = 40

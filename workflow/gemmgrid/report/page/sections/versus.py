@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gemmgrid.report.draw.forest import shown
+from gemmgrid.report.draw.ratio_bars import shown
 from gemmgrid.report.judge.compare import machine_pairs
-from gemmgrid.report.judge.verdicts import MARGIN, VERDICTS
 from gemmgrid.report.page.view import View
 
 TITLE = "Machine against machine"
@@ -15,9 +14,4 @@ MOST_PAIRS = 6
 
 def build(view: View) -> dict[str, Any]:
     machines = sorted({row["machine"] for row in view.measured})
-    return {
-        **shown(machine_pairs(view.cells), MOST_PAIRS),
-        "machines": machines,
-        "verdicts": VERDICTS,
-        "margin": MARGIN,
-    }
+    return {**shown(machine_pairs(view.cells), MOST_PAIRS), "machines": machines}

@@ -25,19 +25,15 @@ SEEN = ("traced", "logged", "sampled")
 
 @dataclass(frozen=True)
 class Finding:
-    """One routine or kernel. count: times called; share: part of the working time (0 … 1), from
-    so many samples in all; library: a file's path or a library's name."""
+    """One routine or kernel. share: part of the working time (0 … 1), from so many samples in all;
+    library: a file's path or a library's name."""
 
     name: str
     mark: str
-    count: int | None = None
     share: float | None = None
     samples: int | None = None
-    core: str | None = None
-    caller: str | None = None
     library: str | None = None
     reason: str | None = None
-    source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +75,7 @@ class Evidence:
 
 
 def read(fields: Fields) -> Evidence:
-    """The evidence in a run; what is not understood is noted in `fields.problems`."""
+    """The evidence in a run."""
     if not fields.mapping("evidence"):
         return Evidence()
     routines = list(_findings(fields, "evidence.routines", ("symbol", "routine")))
@@ -126,14 +122,10 @@ def _findings(fields: Fields, path: str, names: Iterable[str]) -> Iterable[Findi
         yield Finding(
             name=texts[0] if texts else "",
             mark=mark if mark in MARKS else "unknown",
-            count=part.integer("count"),
             share=part.number("share"),
             samples=part.integer("samples"),
-            core=part.text("core"),
-            caller=part.text("caller"),
             library=part.text("library"),
             reason=part.text("reason"),
-            source=part.text("source"),
         )
 
 

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from gemmgrid.report.read.evidence_text import SEEN, Finding
+from gemmgrid.report.lesson.check import expected
+from gemmgrid.report.read.evidence import SEEN, Finding
 from gemmgrid.report.read.hardware import bytes_text
 from gemmgrid.report.read.rows import Row
 
 MOST_REASONS = 3
+
+
+def routine(row: Row) -> dict[str, Any]:
+    """What ran: seen, with its mark; or what the lesson's table expects, marked as expected."""
+    seen, mark = row["routine_seen"], row["routine_evidence"]
+    taken = row.evidence.status is not None
+    if seen:
+        return {"routine": seen, "mark": mark, "expected": mark not in SEEN, "taken": taken}
+    named = expected(row["adapter"], row["device"], row["routine"], row["dtype"])
+    return {"routine": named, "mark": None, "expected": named is not None, "taken": taken}
 
 
 def ran_in(row: Row) -> list[str]:

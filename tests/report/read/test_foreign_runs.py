@@ -13,13 +13,13 @@ import pytest
 from gemmgrid.report import tables
 from gemmgrid.report.__main__ import main
 from gemmgrid.report.draw.panels import size_sweeps, thread_scalings
-from gemmgrid.report.judge import compare, sides
+from gemmgrid.report.judge import compare, compare_command
 from gemmgrid.report.page.sections import SECTIONS
 from gemmgrid.report.page.view import View
 from gemmgrid.report.read.collect import Collection, collect
+from gemmgrid.report.read.coverage import coverage
 from gemmgrid.report.read.fields import Fields
 from gemmgrid.report.read.foreign_runs import name_of
-from gemmgrid.report.terminal.coverage import coverage
 from gemmgrid.report.terminal.summary import summary
 from tests.report import synthetic
 from tests.report.page.test_page import Outline, data_of, render, section
@@ -120,7 +120,7 @@ def test_a_cell_that_only_others_ran_is_missing_and_says_where_it_was_run(
 def test_what_was_made_elsewhere_has_rows_of_its_own_also_where_it_failed(
     found: Collection,
 ) -> None:
-    (one,) = found.apart
+    (one,) = found.foreign
     assert (one.name, one.machine, one.place) == (NAME, "icelake", "node mil1, partition short")
     assert [(row["n"], row["status"]) for row in one.cells] == [
         (1024, "crashed"),
@@ -152,9 +152,7 @@ def test_nothing_that_compares_averages_or_draws_sees_it(
     ):
         assert compare.summaries(pair.comparisons) == compare.summaries(same.comparisons)
     measured = View(found, "").measured
-    assert [row.medians_s for row in measured] == [
-        row.medians_s for row in View(without, "").measured
-    ]
+    assert [row.times_s for row in measured] == [row.times_s for row in View(without, "").measured]
     for panels in (size_sweeps, thread_scalings):
         drawn = [series for panel in panels(measured) for series in panel.lines]
         assert NAME not in {machine for machine, _ in drawn}
@@ -165,11 +163,11 @@ def test_two_hosts_are_two_names_and_a_second_run_is_the_latest(tmp_path: Path) 
     synthetic.write_run(tmp_path, synthetic.stranger(CELL, gflops=10))
     synthetic.write_run(tmp_path, synthetic.stranger(CELL, gflops=20, host={"id": "aa" * 6}))
     synthetic.write_run(tmp_path, synthetic.stranger(CELL, gflops=30, seed=3))
-    assert [(one.name, len(one.runs)) for one in collect(tmp_path).apart] == [
+    assert [(one.name, len(one.runs)) for one in collect(tmp_path).foreign] == [
         (NAME, 2),
         ("icelake~aaaaaa", 1),
     ]
-    rates = [row["gflops"] for one in collect(tmp_path).apart for row in one.cells]
+    rates = [row["gflops"] for one in collect(tmp_path).foreign for row in one.cells]
     assert rates == [pytest.approx(30, rel=0.1), pytest.approx(20, rel=0.1)]
 
 
@@ -179,7 +177,7 @@ def test_without_a_promise_it_says_that_the_hardware_is_other(tmp_path: Path) ->
     synthetic.write_run(tmp_path, synthetic.stranger(CELL, promise=None, host={"id": "x"}, gpu=gpu))
     rounds = {"settings": {"rounds": 3}, "host": {"id": "y"}}
     synthetic.write_run(tmp_path, synthetic.stranger(CELL, promise=None, **rounds))
-    assert [one.differences for one in collect(tmp_path).apart] == [
+    assert [one.differences for one in collect(tmp_path).foreign] == [
         ["other hardware than machine.json describes", "GPU Invented A1, not Invented H1"],
         ["some or all of its rounds ran on other hardware than machine.json describes"],
     ]
@@ -191,7 +189,7 @@ def test_a_folder_that_holds_nothing_else(tmp_path: Path) -> None:
     assert collection.cells == []
     Outline(render(collection))
     tables.write(collection)
-    assert "env-failed  numpy-openblas/" in summary(tmp_path, tmp_path / "x.html")
+    assert "env-failed  numpy-openblas/" in summary(collect(tmp_path), tmp_path / "x.html")
 
 
 def test_the_gate_stays_shut(cluster: Path, tmp_path: Path, capsys: Any) -> None:
@@ -255,16 +253,15 @@ def test_the_page_is_loud_and_keeps_apart(found: Collection) -> None:
     assert f"<b>{NAME}</b>, 3 cells on node mil1, partition short, not icelake: {PROMISED}" in (
         overview
     )
-    apart = section(html, "apart")
+    apart = section(html, "foreign_runs")
     assert f"{NAME} <small>in the folder of icelake; 2 of 3 cells measured</small>" in apart
     assert "the process died of SIGILL while sampling" in apart
     assert "<dt>node held</dt><dd>shared</dd>" in apart
     assert "<dt>host id</dt><dd>7f3a2c9b01de</dd>" in apart
-    for module in SECTIONS:
-        name = module.__name__.rpartition(".")[2]
-        if name not in ("apart", "table", "unmeasured"):
+    for name in SECTIONS:
+        if name not in ("foreign_runs", "table", "unmeasured"):
             assert NAME not in section(html, name), name
-    assert '<a href="#apart">3 cells apart</a>' in section(html, "machines")
+    assert '<a href="#foreign_runs">3 cells apart</a>' in section(html, "machines")
     assert f"run only on {NAME}" in section(html, "unmeasured")
     data = data_of(html)
     rows = [dict(zip(data["keys"], row, strict=True)) for row in data["rows"]]
@@ -292,7 +289,7 @@ def test_a_machine_outside_slurm_says_so_beside_one_inside(tmp_path: Path) -> No
 
 
 def test_the_summary_is_loud(cluster: Path) -> None:
-    told = summary(cluster, Path("reports/none.html"))
+    told = summary(collect(cluster), Path("reports/none.html"))
     lines = told.splitlines()
     place = "(node mil1, partition short)"
     head = lines.index(f"OTHER MACHINE: runs of 3 cells meant for icelake are of {NAME} {place}:")
@@ -307,7 +304,7 @@ def test_the_summary_is_loud(cluster: Path) -> None:
 def test_the_summary_of_another_study_does_not_repeat_it(tmp_path: Path) -> None:
     synthetic.write_cluster(tmp_path)
     synthetic.write_plan(tmp_path, [("numpy-openblas", CELL, "planned", None)], "milan")
-    assert "OTHER MACHINE" not in summary(tmp_path, Path("reports/none.html"))
+    assert "OTHER MACHINE" not in summary(collect(tmp_path), Path("reports/none.html"))
 
 
 def test_a_study_of_several_machines_names_them(tmp_path: Path, capsys: Any) -> None:
@@ -317,7 +314,7 @@ def test_a_study_of_several_machines_names_them(tmp_path: Path, capsys: Any) -> 
     header["machine"] = "icelake+milan"
     lines += [{**line, "machine": "milan"} for line in lines]
     plan.write_text("".join(json.dumps(line) + "\n" for line in [header, *lines]))
-    told = summary(tmp_path, Path("reports/none.html"))
+    told = summary(collect(tmp_path), Path("reports/none.html"))
     assert re.search(r"^milan/numpy-openblas +gemm.float32.64x64x64.t1 ", told, re.MULTILINE)
     assert fits(told)
     assert main(["gate", "--results", str(tmp_path), "--marker", str(tmp_path / "m")]) == 1
@@ -327,9 +324,9 @@ def test_a_study_of_several_machines_names_them(tmp_path: Path, capsys: Any) -> 
 
 
 def test_it_is_no_side_of_a_comparison(found: Collection) -> None:
-    with pytest.raises(sides.NoSuchSideError, match="shown apart and not compared"):
-        sides.pairs(found, "icelake", NAME)
-    day = sides.pairs(found, "now", "2026-11-30")
+    with pytest.raises(compare_command.NoSuchSideError, match="shown apart and not compared"):
+        compare_command.pairs(found, "icelake", NAME)
+    day = compare_command.pairs(found, "now", "2026-11-30")
     assert {one.first["machine"] for one in day[0].comparisons} == {"icelake", "milan"}
 
 
@@ -363,5 +360,5 @@ def test_what_strangers_write_about_it_stays_text(tmp_path: Path) -> None:
     outline = Outline(html)
     assert sum(tag == "script" for tag, _ in outline.tags) == 2
     assert not any(tag in ("img", "iframe", "object") for tag, _ in outline.tags)
-    assert not set("\x1b") & set(summary(tmp_path, tmp_path / "x.html"))
+    assert not set("\x1b") & set(summary(collect(tmp_path), tmp_path / "x.html"))
     tables.write(collection)

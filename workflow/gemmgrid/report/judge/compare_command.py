@@ -1,4 +1,4 @@
-"""Two sides that a user names, as a pair: before and after, machines, backends, moments.
+"""The command `compare`: two sides that a user names, as a pair, and its text for a terminal.
 
 A side is a machine, a backend, `machine/backend`, a day or moment (2026-11-30, 2026-11-30T12:00:
 the latest good runs of that time), or `now`. Without names: before and after.
@@ -7,15 +7,18 @@ the latest good runs of that time), or `now`. Without names: before and after.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
-from gemmgrid.report.draw.forest import advice, own_changes, told
+from gemmgrid.records.statistics import Interval
+from gemmgrid.records.text import count, shorten
 from gemmgrid.report.judge import compare
-from gemmgrid.report.judge.compare import Pair
+from gemmgrid.report.judge.compare import Pair, told
+from gemmgrid.report.judge.verdicts import VERDICTS
 from gemmgrid.report.read.collect import Collection
 from gemmgrid.report.read.rows import Row
-from gemmgrid.report.terminal.text import WIDTH, number, paint, shorten, wants_colour
+from gemmgrid.report.statistics import LEAST_ROUNDS
+from gemmgrid.report.terminal.text import WIDTH, number, paint, wants_colour
 
 NOW = "now"
 MOST_CELLS = 200
@@ -62,7 +65,7 @@ def _side(collection: Collection, name: str) -> tuple[str, list[Row]]:
         return compare.PLACES, rows
     if _MOMENT.fullmatch(name):
         return compare.MOMENTS, _as_of(collection.runs, name)
-    if any(name == one.name for one in collection.apart):
+    if any(name == one.name for one in collection.foreign):
         raise NoSuchSideError(
             f"{name} stands for runs that another machine made than the one in whose folder they "
             "are: such runs are shown apart and not compared"
@@ -82,14 +85,14 @@ def _as_of(runs: Sequence[Row], moment: str) -> list[Row]:
     latest = {
         row.key: row
         for row in runs
-        if row.medians_s and row["measured_at"] and row["measured_at"] <= limit
+        if row.measured and row["measured_at"] and row["measured_at"] <= limit
     }
     return list(latest.values())
 
 
 def _word(kind: str) -> str:
-    words = {compare.MACHINES: "machine", compare.BACKENDS: "backend", NOW: "moment"}
-    return words.get(kind, {compare.PLACES: "machine/backend"}.get(kind, "moment"))
+    words = {compare.MACHINES: "machine", compare.BACKENDS: "backend"}
+    return words.get(kind, "machine/backend" if kind == compare.PLACES else "moment")
 
 
 def text(found: Sequence[Pair]) -> str:
@@ -100,47 +103,48 @@ def text(found: Sequence[Pair]) -> str:
             "between its runs\n"
         )
     colour = wants_colour()
-    lines: list[str] = []
-    for pair in found:
-        lines += [*_pair_lines(pair, colour), ""]
-    return "\n".join(lines)
+    return "\n".join(line for pair in found for line in _pair_lines(pair, colour))
 
 
-def _pair_lines(pair: Pair, colour: bool) -> list[str]:
-    counts = ", ".join(
-        f"{pair.counts[word]} {word}" for word in compare.VERDICTS if pair.counts[word]
+def _pair_lines(pair: Pair, colour: bool) -> Iterator[str]:
+    counts = ", ".join(f"{pair.counts[word]} {word}" for word in VERDICTS if pair.counts[word])
+    yield paint(f"{pair.first} against {pair.second}", "bold", colour)
+    yield (
+        f"{count('shared cell', len(pair.comparisons))}: {counts or 'none'}; only {pair.first}: "
+        f"{pair.only_first}, only {pair.second}: {pair.only_second}"
     )
-    lines = [
-        paint(f"{pair.first} against {pair.second}", "bold", colour),
-        f"{len(pair.comparisons)} shared cells: {counts or 'none'}; only {pair.first}: "
-        f"{pair.only_first}, only {pair.second}: {pair.only_second}",
-    ]
-    if pair.kind != compare.BACKENDS and (common := told(pair.common_changes)):
-        lines += ["what differs in every cell:", *(f"  {line}" for line in common)]
+    if common := told(pair.common_changes):
+        yield from ("what differs in every cell:", *(f"  {line}" for line in common))
     if pair.comparisons:
-        lines += ["", paint("overall (geometric mean, interval over processes)", "dim", colour)]
+        yield from ("", paint("overall (geometric mean, interval over rounds)", "dim", colour))
     for group in compare.summaries(pair.comparisons):
-        limits = group.overall
-        told_limits = f"{number(limits.low, 3)} – {number(limits.high, 3)}" if limits else "–"
-        ratio = number(limits.value if limits else None, 3)
-        lines.append(
-            f"  {shorten(group.backend, 20):<20}  {group.product:<18} {group.count:>5} cells  "
-            f"{ratio:>6}  {told_limits}"
+        ratio = number(group.overall.value if group.overall else None, 3)
+        yield (
+            f"  {_fit(group.backend, 20):<20}  {group.product:<18} {group.count:>5} cells  "
+            f"{ratio:>6}  {_limits(group.overall)}"
         )
     if pair.comparisons:
         head = f"  {'backend':<16}  {'cell':<36}  {'ratio':>6}  {'95 % interval':>15}  verdict"
-        lines += ["", paint(head, "dim", colour)]
+        yield from ("", paint(head, "dim", colour))
     for one in pair.comparisons[:MOST_CELLS]:
-        limits = one.ratio
-        shown = f"{number(limits.low, 3)} – {number(limits.high, 3)}" if limits else "–"
-        needs = f" (needs {advice(one)})" if advice(one) else ""
-        lines.append(
-            f"  {shorten(one.first['backend'], 16):<16}  {shorten(one.first['cell'], 36):<36}  "
-            f"{number(limits.value if limits else one.plain, 3):>6}  {shown:>15}  "
-            + paint(one.verdict + needs, _COLOURS.get(one.verdict, "dim"), colour)
+        verdict = one.verdict + (f" ({one.advice})" if one.advice else "")
+        yield (
+            f"  {_fit(one.first['backend'], 16):<16}  {_fit(one.first['cell'], 36):<36}  "
+            f"{number(one.ratio, 3):>6}  {_limits(one.interval):>15}  "
+            + paint(verdict, _COLOURS.get(one.verdict, "dim"), colour)
         )
-        if pair.kind != compare.BACKENDS:
-            lines += [shorten(f"      {line}", WIDTH) for line in told(own_changes(one, pair), 4)]
+        yield from (_fit(f"      {line}", WIDTH) for line in told(pair.own_changes(one), 4))
     if len(pair.comparisons) > MOST_CELLS:
-        lines.append(f"  … and {len(pair.comparisons) - MOST_CELLS} more: tables/comparisons.csv")
-    return lines
+        yield f"  … and {len(pair.comparisons) - MOST_CELLS} more: tables/comparisons.csv"
+    if pair.firming:
+        yield f"insufficient: fewer than {LEAST_ROUNDS} rounds; the first such cell in as many:"
+        yield from (f"  {command}" for command in pair.firming)
+    yield ""
+
+
+def _limits(found: Interval | None) -> str:
+    return f"{number(found.low, 3)} – {number(found.high, 3)}" if found else "–"
+
+
+def _fit(text: str, width: int) -> str:
+    return shorten(text, width, keep_end=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from gemmgrid.report import tables
-from gemmgrid.report.read import ran
+from gemmgrid.report.page import evidence_text
 from gemmgrid.report.read.collect import collect
 from gemmgrid.report.read.rows import Row
 from tests.report import synthetic
@@ -74,20 +74,20 @@ def test_the_tables_have_what_ran(tmp_path: Path) -> None:
 
 
 def test_the_library_that_ran_is_named_with_its_file(tmp_path: Path) -> None:
-    assert ran.library(rows(tmp_path, WHOLE)[0]) == "OpenBLAS 0.3.31 in OpenBLAS.so"
+    assert evidence_text.library(rows(tmp_path, WHOLE)[0]) == "OpenBLAS 0.3.31 in OpenBLAS.so"
 
 
 def test_a_library_that_was_only_loaded_is_not_credited(tmp_path: Path) -> None:
     logged = {**ROUTINE, "evidence": "logged", "symbol": "matmul", "library": "oneDNN"}
     row = rows(tmp_path, {**WHOLE, "routines": [logged], "kernels": []})[0]
-    assert ran.library(row) == "oneDNN; OpenBLAS 0.3.31 was loaded, and not seen to run"
+    assert evidence_text.library(row) == "oneDNN; OpenBLAS 0.3.31 was loaded, and not seen to run"
 
 
 def test_documented_runs_nowhere(tmp_path: Path) -> None:
     said = {**ROUTINE, "evidence": "documented"}
     row = rows(tmp_path, {**WHOLE, "routines": [said], "kernels": []})[0]
-    assert ran.ran_in(row) == []
-    assert ran.library(row) == "OpenBLAS 0.3.31 (loaded)"
+    assert evidence_text.ran_in(row) == []
+    assert evidence_text.library(row) == "OpenBLAS 0.3.31 (loaded)"
 
 
 def test_hidden_work_with_and_without_counts(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_hidden_work_with_and_without_counts(tmp_path: Path) -> None:
     upcast = {"what": "upcast", "count": None, "bytes": None, "explanation": "each is converted"}
     syrk = {"what": "syrk", "count": 1, "bytes": None, "explanation": "one triangle"}
     found = rows(tmp_path, {**WHOLE, "hidden": [copies, upcast, syrk]}, {**WHOLE, "hidden": [more]})
-    assert ran.hidden(sorted(found, key=lambda row: row["n"])) == [
+    assert evidence_text.hidden(sorted(found, key=lambda row: row["n"])) == [
         "operand-copy: both copied (2–4 times, 2 MiB to 8 MiB)",
         "upcast: each is converted",
         "syrk: one triangle (once)",
@@ -107,8 +107,10 @@ def test_samples_of_several_cells(tmp_path: Path) -> None:
     sampled = {**KERNEL, "evidence": "sampled", "share": 0.93, "samples": 210}
     other = {**sampled, "share": 0.97, "samples": 293}
     found = rows(tmp_path, {**WHOLE, "kernels": [sampled]}, {**WHOLE, "kernels": [other]}, WHOLE)
-    assert ran.samples(found) == "93–97 % of 210–293 samples"
-    assert ran.samples([row for row in found if row["kernel_evidence"] == "traced"]) is None
+    assert evidence_text.samples(found) == "93–97 % of 210–293 samples"
+    assert (
+        evidence_text.samples([row for row in found if row["kernel_evidence"] == "traced"]) is None
+    )
 
 
 def test_problems_are_told_once(tmp_path: Path) -> None:
@@ -116,7 +118,7 @@ def test_problems_are_told_once(tmp_path: Path) -> None:
     unknown = {**KERNEL, "evidence": "unknown", "name": None, "reason": f"no samples: {why}"}
     problems = {"sample": why, "/env/lib/libx.so": "stripped"}
     found = rows(tmp_path, {**WHOLE, "kernels": [unknown], "problems": problems})
-    assert ran.doubts(found) == [f"kernel: no samples: {why}", "libx.so: stripped"]
+    assert evidence_text.doubts(found) == [f"kernel: no samples: {why}", "libx.so: stripped"]
     dispatch = section(render(collect(tmp_path)), "dispatch")
     assert "libx.so: stripped" in dispatch
     assert 'data-mark="unknown"' in dispatch
@@ -124,7 +126,7 @@ def test_problems_are_told_once(tmp_path: Path) -> None:
 
 def test_reasons_that_differ_in_numbers_are_told_once(tmp_path: Path) -> None:
     left = [{**WHOLE, "reason": f"the product still ran after {s} s"} for s in (0.2, 0.3)]
-    assert len(ran.doubts(rows(tmp_path, *left))) == 1
+    assert len(evidence_text.doubts(rows(tmp_path, *left))) == 1
 
 
 def test_evidence_without_an_expression_is_shown_too(tmp_path: Path) -> None:

@@ -1,12 +1,7 @@
-"""From samples to figures: medians, intervals over processes, spread, shape, and ratios.
+"""Of samples: their spread and shape. Of two cells: the ratio of their times, with its interval.
 
-Times and rates are handled as logarithms. The interval of a rate is then the interval of the time
-turned round, no limit can become negative, and the ratio of two cells is a difference of means.
-Intervals are over invocations (fresh processes), never over the samples of one process: samples of
-one process share its placement in memory and its clocks, and an interval from them holds the true
-value far too seldom. Sources: A. Georges, D. Buytaert, L. Eeckhout, "Statistically rigorous Java
-performance evaluation" (OOPSLA 2007); T. Hoefler, R. Belli, "Scientific benchmarking of parallel
-computing systems" (SC 2015).
+A cell's own time and interval are `records.statistics`; the ratio of two is of the same estimand, a
+difference of mean logarithms.
 """
 
 from __future__ import annotations
@@ -14,24 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, fsum, inf, log, sqrt
+from math import log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gemmgrid.report.judge.student import t_quantile
+from gemmgrid.records.statistics import Interval, bounded_exp, of_logs
 
-CONFIDENCE = 0.95
+LEAST_ROUNDS = 5
+"""Intervals over fewer rounds hold the true value too seldom to stand behind a verdict."""
+NOISY = 0.05
+"""An interval that reaches further than this share from its value is wide."""
+SHAPE_FLAGS = ("noisy", "drift", "bimodal")
+"""The flags that `shape_flags` decides."""
 Samples = Sequence[float] | NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A value with the limits of its 95 % interval, in the unit of what was given."""
-
-    value: float
-    low: float
-    high: float
 
 
 def median(values: Samples) -> float:
@@ -39,23 +30,6 @@ def median(values: Samples) -> float:
     if len(values) == 0:
         raise ValueError("no values, so no median")
     return float(np.median(np.asarray(values, dtype=np.float64)))
-
-
-def interval(medians: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
-    """Student's t interval over the medians of invocations, taken in logarithms; None below two.
-
-    medians: one positive number an invocation, any unit. The value is their median; the limits
-    belong to their geometric mean and are widened to hold the median where an outlier among seven
-    or more would leave it outside.
-    """
-    if len(medians) < 2:
-        return None
-    logs = np.log(np.asarray(medians, dtype=np.float64))
-    centre = float(logs.mean())
-    half = t_quantile(0.5 + confidence / 2, len(logs) - 1) * float(logs.std(ddof=1))
-    half /= sqrt(len(logs))
-    value = median(medians)
-    return Interval(value, min(_exp(centre - half), value), max(_exp(centre + half), value))
 
 
 def spread(samples: Samples) -> tuple[float, float] | None:
@@ -112,6 +86,13 @@ def has_drift(invocations: Sequence[Samples], least: float = 0.05) -> bool:
     return ordered and abs(float(steps.sum())) > log(1 + least)
 
 
+def shape_flags(invocations: Sequence[Samples], limits: Interval | None) -> list[str]:
+    """Which of SHAPE_FLAGS a cell earns by its samples, one array a process, and its interval."""
+    wide = limits is not None and limits.high > limits.value * (1 + NOISY)
+    found = (wide, has_drift(invocations), is_bimodal(np.concatenate(invocations)))
+    return [flag for flag, true in zip(SHAPE_FLAGS, found, strict=True) if true]
+
+
 @dataclass(frozen=True)
 class Contrast:
     """The difference of two mean logarithms: centre (above 0: the first is faster), the square of
@@ -121,14 +102,27 @@ class Contrast:
     error: float
     df: float
 
-    def interval(self, confidence: float = CONFIDENCE) -> Interval:
+    def interval(self) -> Interval:
         """The ratio of the two with its interval."""
-        half = t_quantile(0.5 + confidence / 2, self.df) * sqrt(self.error) if self.error else 0.0
-        return Interval(_exp(self.centre), _exp(self.centre - half), _exp(self.centre + half))
+        half = t_quantile(0.975, self.df) * sqrt(self.error) if self.error else 0.0
+        limits = (bounded_exp(self.centre + side) for side in (0.0, -half, half))
+        return Interval(*limits)
+
+
+@lru_cache(maxsize=4096)
+def t_quantile(p: float, df: float) -> float:
+    """The t below which Student's t with `df` (> 0) degrees of freedom falls with probability p.
+
+    t_quantile(0.975, 4) is 2.776: the factor of a 95 % interval over five values.
+    """
+    # scipy.special alone loads in a quarter of the time that scipy.stats takes, and only here.
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, p))
 
 
 def contrast(first: Sequence[float], second: Sequence[float]) -> Contrast | None:
-    """Two sides' medians of invocations, in the same unit of time; None below two each.
+    """How two sides' times, a value a round or process, differ; None below two each.
 
     Welch's: the two may differ in spread and in number.
     """
@@ -143,31 +137,17 @@ def contrast(first: Sequence[float], second: Sequence[float]) -> Contrast | None
     return Contrast(mean_b - mean_a, error, df)
 
 
-def ratio(
-    first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE
-) -> Interval | None:
-    """How many times as fast the first is as the second: its 95 % interval; None below two each.
-
-    Both are medians of invocations in the same unit of time. Welch's interval for the difference
-    of the mean logarithms; the value is the ratio of the geometric means. Above 1 the first is the
-    faster one.
-    """
+def ratio(first: Sequence[float], second: Sequence[float]) -> Interval | None:
+    """How many times as fast the first is as the second: the ratio of the geometric means, with
+    its 95 % interval; None below two values each. Above 1 the first is the faster one."""
     found = contrast(first, second)
-    return found.interval(confidence) if found else None
+    return found.interval() if found else None
 
 
 @lru_cache(maxsize=65536)
 def _logs(values: tuple[float, ...]) -> tuple[float, float]:
-    """Mean of the logarithms, and the square of its standard error; two or more values."""
-    logs = [log(value) for value in values]
-    mean = fsum(logs) / len(logs)
-    variance = fsum((one - mean) ** 2 for one in logs) / (len(logs) - 1)
-    return mean, variance / len(logs)
-
-
-def _exp(value: float) -> float:
-    """exp without OverflowError: the interval of two very different values may be unbounded."""
-    return exp(value) if value < 700 else inf
+    """A cell stands in many pairs: what they need of it is computed once."""
+    return of_logs(values)
 
 
 def _least(error: float) -> float:

@@ -7,68 +7,29 @@ import math
 import numpy as np
 import pytest
 
-from gemmgrid.report.judge import statistics
-from gemmgrid.report.judge.statistics import Interval
+from gemmgrid.records.statistics import interval, mean
+from gemmgrid.report import statistics
+from gemmgrid.report.statistics import Interval
 
 TRIALS = 2000
 
 
-def test_interval_by_hand() -> None:
-    medians = [math.exp(value) for value in (1.0, 2.0, 3.0)]
-    found = statistics.interval(medians)
-    assert found is not None
-    half = 4.30265 * 1 / math.sqrt(3)
-    assert found.value == pytest.approx(math.e**2)
-    assert found.low == pytest.approx(math.exp(2 - half), rel=1e-4)
-    assert found.high == pytest.approx(math.exp(2 + half), rel=1e-4)
+# NIST/SEMATECH e-Handbook of Statistical Methods, table 1.3.6.7.2.
+@pytest.mark.parametrize(
+    ("p", "df", "expected"),
+    [(0.975, 1, 12.706), (0.975, 4, 2.776), (0.975, 100, 1.984), (0.995, 10, 3.169)],
+)
+def test_published_quantiles(p: float, df: float, expected: float) -> None:
+    assert statistics.t_quantile(p, df) == pytest.approx(expected, abs=6e-4)
 
 
-def test_interval_of_the_rate_is_that_of_the_time_turned_round() -> None:
-    times = [1.0, 1.1, 1.3, 0.9, 1.05]
-    of_times = statistics.interval(times)
-    of_rates = statistics.interval([1 / time for time in times])
-    assert of_times is not None
-    assert of_rates is not None
-    assert of_rates.low == pytest.approx(1 / of_times.high)
-    assert of_rates.high == pytest.approx(1 / of_times.low)
-
-
-def test_one_process_has_no_interval() -> None:
-    assert statistics.interval([1.0]) is None
-    assert statistics.interval([]) is None
-
-
-def test_interval_is_positive_and_holds_its_median() -> None:
-    outlier = [1.0] * 12 + [1e6]
-    found = statistics.interval(outlier)
-    assert found is not None
-    assert 0 < found.low <= found.value <= found.high
-
-
-@pytest.mark.parametrize("count", [3, 5, 10])
-def test_coverage_is_nominal_for_independent_processes(count: int) -> None:
-    rng = np.random.default_rng(1)
-    logs = 0.03 * rng.standard_normal((TRIALS, count))
-    held = 0
-    for row in np.exp(logs):
-        found = statistics.interval(list(row))
-        assert found is not None
-        held += found.low <= 1.0 <= found.high
-    # 2000 trials of probability 0.95: standard deviation 0.5 %; four of them.
-    assert held / TRIALS == pytest.approx(0.95, abs=0.02)
-
-
-def test_coverage_falls_when_processes_share_a_mood() -> None:
-    """What one round does: processes close in time are correlated, the interval too narrow."""
-    rng = np.random.default_rng(2)
-    held = 0
-    for _ in range(TRIALS):
-        mood = 0.02 * rng.standard_normal()
-        medians = np.exp(mood + 0.02 * rng.standard_normal(5))
-        found = statistics.interval(list(medians))
-        assert found is not None
-        held += found.low <= 1.0 <= found.high
-    assert held / TRIALS < 0.85
+def test_shape_flags() -> None:
+    steady = [np.full(30, 1.0)] * 3
+    assert statistics.shape_flags(steady, Interval(1.0, 0.99, 1.01)) == []
+    assert statistics.shape_flags(steady, Interval(1.0, 0.9, 1.1)) == ["noisy"]
+    assert statistics.shape_flags([np.linspace(1.0, 1.2, 60)] * 3, None) == ["drift"]
+    halves = [np.array([1.0, 2.0] * 30)] * 3
+    assert statistics.shape_flags(halves, None) == ["bimodal"]
 
 
 def test_spread_is_the_quartiles() -> None:
@@ -135,6 +96,19 @@ def test_noise_is_no_drift() -> None:
 def test_opposite_changes_are_no_drift() -> None:
     rising = np.linspace(1.0, 1.3, 60)
     assert not statistics.has_drift([rising, rising[::-1], rising])
+
+
+@pytest.mark.parametrize("times", [[1.0] * 12 + [1e6], [1, 1, 1, 1, 1.5]])
+def test_value_interval_and_ratio_are_of_one_estimand(times: list[float]) -> None:
+    """What lies above the others moves all three, and in step."""
+    found, ones = interval(times), interval([1.0] * 5)
+    assert found is not None
+    assert ones is not None
+    assert 0 < found.low < found.value < found.high
+    assert found.value == pytest.approx(mean(times))
+    ratio = statistics.ratio(times, [1.0] * 5)
+    assert ratio is not None
+    assert ratio.value == pytest.approx(ones.value / found.value)
 
 
 def test_ratio_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""The gate: the exit status of the whole workflow says whether the study is complete."""
+"""Whether the study is complete, as the exit status of the whole workflow says it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ import sys
 from pathlib import Path
 
 from gemmgrid.records.files import write_atomically
-from gemmgrid.report.read.collect import collect
+from gemmgrid.records.text import count, shorten
+from gemmgrid.report.read.collect import Collection
+from gemmgrid.report.read.coverage import Coverage, coverage
 from gemmgrid.report.read.plan_file import PLAN_FILE
-from gemmgrid.report.terminal.coverage import Coverage, coverage
-from gemmgrid.report.terminal.text import shorten
 
 
-def gate(results: Path, marker: Path) -> int:
+def gate(collection: Collection, marker: Path) -> int:
     """0, with `marker` written, when every planned cell is settled; else 1 and a line a status."""
     marker.unlink(missing_ok=True)
-    collection = collect(results)
     if collection.plan is None:
-        print(f"{results / PLAN_FILE}: no plan, so nothing can be complete", file=sys.stderr)
+        print(
+            f"{collection.results / PLAN_FILE}: no plan, so nothing can be complete",
+            file=sys.stderr,
+        )
         return 1
     for line, problem in collection.plan.problems:
         where = PLAN_FILE.name if line is None else f"{PLAN_FILE.name}, line {line}"
@@ -48,7 +50,7 @@ def incomplete_lines(found: Coverage, width: int = 100) -> list[str]:
     lines = []
     for status, names in sorted(by_status.items()):
         rest = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        cells = "cell" if len(names) == 1 else "cells"
-        start = f"incomplete: {len(names)} {cells} {status}: "
-        lines.append(start + shorten(names[0], max(20, width - len(start) - len(rest))) + rest)
+        start = f"incomplete: {count('cell', len(names))} {status}: "
+        room = max(20, width - len(start) - len(rest))
+        lines.append(start + shorten(names[0], room, keep_end=True) + rest)
     return lines

@@ -6,7 +6,7 @@ from typing import Any
 
 from gemmgrid.report.page.view import View
 from gemmgrid.report.read import slurm
-from gemmgrid.report.read.apart import Apart
+from gemmgrid.report.read.foreign_runs import ForeignRuns
 from gemmgrid.report.read.rows import reading_order
 
 TITLE = "Made on another machine"
@@ -14,10 +14,10 @@ MOST_ROWS = 60
 
 
 def build(view: View) -> dict[str, Any]:
-    return {"entries": [_entry(one) for one in view.collection.apart]}
+    return {"entries": [_entry(one) for one in view.collection.foreign]}
 
 
-def _entry(one: Apart) -> dict[str, Any]:
+def _entry(one: ForeignRuns) -> dict[str, Any]:
     rows = sorted(one.cells, key=reading_order)
     jobs = slurm.facts(row.slurm for row in one.cells)
     named = (("host id", "host_id"), ("GPU", "gpu"))
@@ -27,7 +27,7 @@ def _entry(one: Apart) -> dict[str, Any]:
         "machine": one.machine,
         "differences": one.differences,
         "count": len(rows),
-        "measured": sum(bool(row.medians_s) for row in rows),
+        "measured": sum(row.measured for row in rows),
         "facts": {label: text for label, text in known.items() if text} | jobs,
         "in_slurm": bool(jobs),
         "rows": rows[:MOST_ROWS],
@@ -35,6 +35,6 @@ def _entry(one: Apart) -> dict[str, Any]:
     }
 
 
-def _all(one: Apart, column: str) -> list[str]:
+def _all(one: ForeignRuns, column: str) -> list[str]:
     """The different values of a column, in the order met."""
     return list(dict.fromkeys(row[column] for row in one.runs if row[column]))
