@@ -15,6 +15,7 @@ from gemmgrid.records.cell import Cell
 
 ROOT = Path(__file__).resolve().parents[2]
 FATAL = "FATAL ERROR: cannot load libkernels.so"
+PLAIN = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 SETTINGS = {
     "invocations": 1,
     "rounds": 1,
@@ -124,7 +125,11 @@ def test_a_leak_ends_when_it_outgrows_the_memory():
     assert found["status"] == "oom", found["reason"]
 
 
-def test_output_is_kept_apart_and_flagged():
+@pytest.mark.parametrize("locale", [{}, {"LC_ALL": "C", **PLAIN}])
+def test_output_is_kept_apart_and_flagged(monkeypatch, locale):
+    """In a locale that lacks its characters too."""
+    for name, value in locale.items():
+        monkeypatch.setenv(name, value)
     found = run("prints")
     assert found["status"] == "ok", found["reason"]
     assert "stdout-noise" in found["flags"]

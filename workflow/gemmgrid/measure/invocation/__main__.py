@@ -25,6 +25,7 @@ from gemmgrid.records.run import now  # noqa: E402
 def main(arguments: list[str]) -> int:
     job_path, result_path = map(Path, arguments)
     die_with_parent()
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # for an ASCII locale
     job = json.loads(job_path.read_text(encoding="utf-8"))
     document: dict[str, Any] = {
         "index": job["index"],

@@ -23,12 +23,15 @@ NO_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSU
 
 @contextmanager
 def passing_over(what: str) -> Iterator[None]:
-    """For what comes after a run is safe: an OSError is told, and costs nobody the run."""
+    """For what comes after a run is safe: an error is told, and costs nobody the run.
+
+    Any error: where the job failed now, Snakemake would put the history back as it was before.
+    """
     try:
         yield
-    except OSError as error:
-        with suppress(OSError):
-            why = error.strerror or error
+    except Exception as error:
+        with suppress(OSError, ValueError):
+            why = getattr(error, "strerror", None) or error
             print(f"gemmgrid: {what}: {why}; passed over", file=sys.stderr, flush=True)
 
 
