@@ -13,8 +13,8 @@ import pytest
 
 from gemmgrid.measure import machine
 from gemmgrid.measure.machine import apple, context, gpus, identity, system
-from gemmgrid.measure.machine.identify import rounded_gib
 from gemmgrid.measure.machine.topology import caches
+from gemmgrid.records.identity import rounded_gib
 from gemmgrid.system import arm, macos
 from tests.measure import machine_trees as trees
 

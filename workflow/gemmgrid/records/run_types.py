@@ -66,7 +66,7 @@ class Failure(TypedDict):
 
 
 class Host(TypedDict):
-    """The stable facts about the hardware that its id is a hash of."""
+    """The stable facts about the hardware; its id is a hash of them, but for the last two."""
 
     id: str | None  # None for a lost job
     architecture: NotRequired[str | None]
@@ -84,6 +84,8 @@ class Host(TypedDict):
     isa: NotRequired[list[str] | None]  # vector extensions
     memory_gib: NotRequired[float | None]
     virtualised: NotRequired[bool | None]
+    last_level_caches: NotRequired[list[dict[str, Any]] | None]  # not in the hash, as cards
+    cards: NotRequired[list[str] | None]  # GPUs that are built in: vendor:model on the PCI bus
 
 
 class Gpu(TypedDict):

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from gemmgrid.measure.machine.identify import gpu_facts
 from gemmgrid.measure.peaks.peaks import least_seconds, peak
 from gemmgrid.records.cell import Cell
 from gemmgrid.records.context import digest
+from gemmgrid.records.identity import gpu_facts
 from gemmgrid.records.statistics import by_round, mean, relative_half_width
 
 WORST_FIRST = (

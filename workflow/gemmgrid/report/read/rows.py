@@ -146,7 +146,7 @@ def from_run(
     if run["backend"] != file.backend:
         raise UnusableRunError(f"a run of backend {run['backend']!r} in the folder {file.backend}")
     path = file.path.as_posix()
-    apart = is_elsewhere(run)
+    apart = is_elsewhere(run, machine)
     name = foreign_runs.name_of(file.machine, fields) if apart else file.machine
     row = Row(cell_values(name, file.backend, file.cell, path), protocol=recorded.protocol)
     row.slurm = slurm.read(fields)
