@@ -14,13 +14,9 @@ from typing import Any
 import numpy as np
 
 from gemmgrid.records.cell import Cell, Options
-from gemmgrid.records.foreign_runs import facts_beside
-from gemmgrid.records.identity import identity
 
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>\"'`$(id)"
 """What a record from a stranger may hold in any text."""
-OWN = "abcdefabcdef"
-"""Stands for the id of the folder's own host until a run is written there."""
 LIBRARIES = {
     "numpy-openblas": ("numpy", "np.matmul(A, B, out=C)", "OpenBLAS", "0.3.31"),
     "cblas-mkl": ("cblas", "sgemm(A, B, C)", "MKL", "2026.2"),
@@ -105,7 +101,7 @@ def run(
         "reason": reason,
         "flags": list(flags),
         "failure": None,
-        "host": {"id": OWN},
+        "host": {"id": "abcdefabcdef"},
         "gpu": None,
         "context": {"host": {}, "device": {}, "host_hash": "aaaaaaaaaaaa", "device_hash": None},
         "environment": {"deploy": "venv", "name": backend},
@@ -200,17 +196,9 @@ def write_run(results: Path, document: dict[str, Any], cell: Cell | None = None)
     name = cell.name if cell else document["cell"]["name"]
     path = results / document["machine"] / document["backend"] / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
-    facts = facts_beside(path)
-    if facts and document["host"] == {"id": OWN}:
-        document = document | {"host": own_host(facts)}
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(document) + "\n")
     return path
-
-
-def own_host(facts: dict[str, Any]) -> dict[str, Any]:
-    """The `host` of a run that the machine of this machine.json made."""
-    return {"id": identity(facts)["host_id"]}
 
 
 def write_machine(results: Path, machine: Machine) -> None:
@@ -218,7 +206,7 @@ def write_machine(results: Path, machine: Machine) -> None:
         "schema": 1,
         "notes": "synthetic",
         "recorded_at": "2026-11-30T11:59:00.000000Z",
-        "architecture": "x86_64",
+        "architecture": None,  # so that nothing tells its identity: the runs' hosts are made up
         "cpu": {
             "model": f"Invented {machine.cores}-core",
             "sockets": 1,

@@ -23,13 +23,15 @@ MACHINE_FILE = "machine.json"
 def is_elsewhere(run: Mapping[str, Any], facts: Mapping[str, Any] | None = None) -> bool:
     """Whether the run carries the flag, or its host is another than machine.json's `facts` tell.
 
-    A lost run knows no host; any other does. Facts that cannot be understood tell nothing.
+    A lost run knows no host; any other does. Facts that cannot be understood, or that lack even the
+    architecture, tell nothing.
     """
     flags = run.get("flags")
     if isinstance(flags, list) and FLAG in flags:
         return True
     host = run.get("host") or {}
-    if not facts or (run.get("status") == "lost" and not host.get("id")):
+    lost = run.get("status") == "lost" and not host.get("id")
+    if lost or not facts or not facts.get("architecture"):
         return False
     try:
         return not is_same(host, run.get("gpu"), facts)
