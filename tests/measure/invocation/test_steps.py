@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import yaml
+from jsonschema import Draft202012Validator
 
 from gemmgrid.measure.machine.this_machine import ThisMachine
 from gemmgrid.measure.supervise.request import Environment, Request
 from gemmgrid.measure.supervise.supervisor import measure_cell
 from gemmgrid.records.cell import Cell
-from tests.measure.interpreters import interpreter
+from tests.measure.interpreters import ROOT, interpreter
 
 SETTINGS = {
     "invocations": 1,
@@ -86,6 +88,23 @@ def test_unaligned_operands_lie_where_the_cell_says():
     assert all(plain["operands"][name]["alignment"] >= 64 for name in "ABC")
 
 
+@pytest.mark.parametrize(
+    ("name", "memory", "pairs"),
+    [("gemm.float32.64x64x64.t2", [True, False], 1), ("dot.float64.1000.t1", [True, True], 0)],
+)
+def test_the_cpus_are_probed_around_the_samples(name, memory, pairs):
+    run = measured("numpy-openblas", "numpy", name, invocations=2)
+    schema = yaml.safe_load((ROOT / "workflow/schemas/run.schema.yaml").read_text("utf-8"))
+    found = [one["probe"] for one in run["invocations"]]
+    for probe in found:
+        validator = Draft202012Validator(schema["$defs"]["probe"] | {"$defs": schema["$defs"]})
+        assert [error.message for error in validator.iter_errors(probe)] == []
+        assert len(probe["before"]["trips"]) == len(probe["after"]["trips"]) == pairs
+        assert len(probe["cpus"]) == 1 + pairs
+    # On a busy machine more than the two are started.
+    assert [probe["memory"] is not None for probe in found[:2]] == memory
+
+
 def test_a_dtype_without_blas_is_a_slow_path():
     run = measured("numpy-openblas", "numpy", "gemm.float16.128x128x128.t1", invocations=2)
     assert "slow-path" in run["flags"]
@@ -122,9 +141,8 @@ def test_a_path_slower_than_the_budget_ends_with_one_sample_and_its_flag():
     assert one["samples"]["elapsed_ns"][0] / 1e9 <= one["warmup"]["seconds"] < spent
 
 
-def test_rounds_are_gathered_into_one_run(tmp_path):
+def test_rounds_are_gathered_into_one_run():
     from gemmgrid.measure.supervise.rounds import gather
-    from gemmgrid.records.history import dumps
 
     python = interpreter("numpy-openblas")
     cell = Cell.parse("gemm.float32.64x64x64.t1")
@@ -135,9 +153,7 @@ def test_rounds_are_gathered_into_one_run(tmp_path):
     parts = []
     for number in (1, 2, 3):
         request = Request("here", spec, cell, settings, 1, None, {}, place)
-        part = tmp_path / f"{number}.json"
-        part.write_text(dumps(measure_cell(request, lambda: None, [number])))
-        parts.append(part)
+        parts.append(measure_cell(request, lambda: None, [number]))
     run = gather(parts)
     assert run["status"] == "ok", run["reason"]
     assert sorted(one["index"] for one in run["invocations"]) == [0, 1, 2, 3, 4]

@@ -60,6 +60,7 @@ FLAGS = {
     "blas-unverified": "the BLAS behind the call could not be identified",
     "stdout-noise": "the library printed to standard output",
     "warned": "the library wrote warnings to standard error",
+    "other-state": "no process ran in the best state that this machine's CPUs have shown",
     "other-machine": "the node is not what this machine's earlier runs were made on",
 }
 """Doubts that leave the number standing."""

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 
 PR_SET_PDEATHSIG = 1
+NO_TIME = "no time left in the budget"
 
 
 class Ended(Exception):  # noqa: N818

@@ -7,7 +7,6 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -20,16 +19,15 @@ import numpy as np  # noqa: E402
 
 from gemmgrid.measure import adapters, libraries  # noqa: E402
 from gemmgrid.measure.adapters.base import Adapter, Call  # noqa: E402
-from gemmgrid.measure.invocation import operands, sampling, selftest  # noqa: E402
+from gemmgrid.measure.invocation import beside, operands, sampling, selftest  # noqa: E402
 from gemmgrid.measure.invocation.loop import Loop, compile_loop, describe_clock  # noqa: E402
-from gemmgrid.measure.invocation.outcome import Budget, Ended  # noqa: E402
+from gemmgrid.measure.invocation.outcome import NO_TIME, Budget, Ended  # noqa: E402
 from gemmgrid.measure.invocation.verify import Verdict, verify  # noqa: E402
-from gemmgrid.records.cell import Cell, Options  # noqa: E402
+from gemmgrid.measure.probe.probe import Probe  # noqa: E402
+from gemmgrid.records.cell import Cell  # noqa: E402
 
 Document = dict[str, Any]
 
-PROBE_SIZE = 256
-"""Largest dimension of the products that compare a dtype with float32."""
 SIDE_S = 1.5
 """Time that the first process keeps back for its side measurements."""
 SLOW = 12.0
@@ -37,9 +35,6 @@ SLOW = 12.0
 
 float64 costs twice float32, complex64 four times, complex128 eight times.
 """
-CALLS = 8
-"""Calls that `_per_call` makes where one takes longer than its batch."""
-NO_TIME = "no time left in the budget"
 
 
 def measure(
@@ -86,16 +81,22 @@ def measure(
     document["selftest"] = selftest.doubling(loop, warmup.inner, budget.expires, batch_s)
 
     stage("sample")
-    # Of a call so slow that there is no time for another, the one of the warm-up is the sample.
-    taken = sampling.Samples([0], [warmup.last_ns], None, "budget")
-    if not budget.ends(batch_s):
+    probe = Probe(job["device"], cell.threads)
+    document["probe"] = probe.record
+    if budget.ends(batch_s):
+        # Of a call so slow that there is no time for another, the warm-up's is the sample.
+        taken = sampling.Samples([0], [warmup.last_ns], None, "budget")
+        probe.skip("before", NO_TIME)
+    else:
         _poison(call)
+        probe.around("before")
         _CENSUS.start()
         kept_s = min(SIDE_S, job["soft_s"] / 4) if job["index"] == 0 else 0.0
         taken = sampling.take_samples(
             loop, warmup.inner, settings, lambda seconds: budget.expires(seconds + kept_s)
         )
     _CENSUS.stop()
+    probe.around("after")
     document["threads"] = _CENSUS.result(cell.threads, adapter.library_threads())
     document["samples"], document["stop"] = taken.to_json(), taken.stop
 
@@ -124,7 +125,8 @@ def measure(
     else:
         _judge(verdicts, "fresh", _with_fresh_operands(adapter, given, call, loop, seed + 2))
     # Behind the samples: what one process does before them, all must do.
-    _first_only(document, job, adapter, cell, budget)
+    beside.first_only(document, job, adapter, cell, budget)
+    beside.probe_memory(probe, cell, job, budget)
 
     for test in tests:
         if not test["ok"]:
@@ -213,73 +215,6 @@ def _identify(adapter: Adapter, job: Document, document: Document) -> None:
     problem = libraries.promised(job.get("blas"), identity.get("library"))
     if problem:
         raise Ended("env-failed", problem)
-
-
-def _first_only(
-    document: Document, job: Document, adapter: Adapter, cell: Cell, budget: Budget
-) -> None:
-    """Side measurements that one process of a run is enough for."""
-    document["call_overhead_ns"] = document["against_float32"] = None
-    if job["index"] != 0:
-        for key in ("call_overhead_ns", "against_float32"):
-            document["unknown"][key] = "measured by the run's first process"
-        return
-    call_s = median(document["samples"]["elapsed_ns"]) / document["inner"] / 1e9
-    # First, for it tells of a slow path, where little of the budget is left.
-    ratio, reason = _against_float32(adapter, cell, call_s, budget)
-    document["against_float32"] = ratio
-    if reason:
-        document["unknown"]["against_float32"] = reason
-    if budget.ends(0.5):
-        document["unknown"]["call_overhead_ns"] = NO_TIME
-    else:
-        document["call_overhead_ns"] = _overhead(adapter, cell)
-
-
-def _overhead(adapter: Adapter, cell: Cell) -> float:
-    """Time of the same call on the smallest product: what Python and the dispatch cost, in ns."""
-    small = replace(cell, shape=(2,) * len(cell.shape), options=_plain(cell))
-    return _per_call(adapter, small, 300_000)
-
-
-def _against_float32(
-    adapter: Adapter, cell: Cell, call_s: float, budget: Budget
-) -> tuple[float | None, str]:
-    """How many times longer a product of at most 256 takes in this dtype than in float32.
-
-    call_s   time of a call of the cell. Where the budget has no room for products that slow, its
-             share stands for theirs: the answer takes no time then.
-    """
-    if cell.dtype == "float32":
-        return None, "the cell is float32"
-    shape = tuple(min(size, PROBE_SIZE) for size in cell.shape)
-    if cell.routine != "gemm" or min(shape) < 64:
-        return None, "compared for gemm of 64 and more only"
-    same = replace(cell, shape=shape, options=_plain(cell))
-    single = replace(same, dtype="float32")
-    if adapter.unsupported(single):
-        return None, "the library has no float32"
-    single_ns = max(_per_call(adapter, single, 3_000_000), 1.0)
-    share_s = call_s * same.flops / cell.flops
-    if budget.ends(2 * CALLS * share_s):
-        return 1e9 * share_s / single_ns, ""
-    return _per_call(adapter, same, 3_000_000) / single_ns, ""
-
-
-def _plain(cell: Cell) -> Options:
-    """The options that keep the kind of call but not its size or placement."""
-    options = cell.options
-    return Options(trans=options.trans, alpha=options.alpha, beta=options.beta, alloc=options.alloc)
-
-
-def _per_call(adapter: Adapter, cell: Cell, batch_ns: int) -> float:
-    """Median time of a call over five batches of at least `batch_ns`, in ns."""
-    loop = compile_loop(adapter.prepare(cell, operands.make(cell, 0)))
-    loop.batch(1)
-    inner = 1
-    while (elapsed := loop.batch(inner)) < batch_ns and inner < 1 << 16:
-        inner = max(inner + 1, min(inner * 10, inner * batch_ns // max(elapsed, 1) + 1))
-    return median(loop.batch(inner) for _ in range(5)) / inner
 
 
 def _flag(document: Document, cell: Cell, settings: Document) -> None:
