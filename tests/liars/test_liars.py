@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from gemmgrid.measure.supervise.progress import outcome_line
 from gemmgrid.measure.supervise.request import Environment, Request
 from gemmgrid.measure.supervise.supervisor import measure_cell
 from gemmgrid.records.cell import Cell
 
 ROOT = Path(__file__).resolve().parents[2]
+FATAL = "FATAL ERROR: cannot load libkernels.so"
+PLAIN = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 SETTINGS = {
     "invocations": 1,
     "rounds": 1,
@@ -122,7 +125,11 @@ def test_a_leak_ends_when_it_outgrows_the_memory():
     assert found["status"] == "oom", found["reason"]
 
 
-def test_output_is_kept_apart_and_flagged():
+@pytest.mark.parametrize("locale", [{}, {"LC_ALL": "C", **PLAIN}])
+def test_output_is_kept_apart_and_flagged(monkeypatch, locale):
+    """In a locale that lacks its characters too."""
+    for name, value in locale.items():
+        monkeypatch.setenv(name, value)
     found = run("prints")
     assert found["status"] == "ok", found["reason"]
     assert "stdout-noise" in found["flags"]
@@ -137,3 +144,38 @@ def test_a_changed_affinity_is_flagged():
     found = run("moves")
     assert found["status"] == "ok", found["reason"]
     assert "affinity-changed" in found["flags"]
+
+
+def test_inputs_that_were_changed_are_wrong():
+    """The result fits what the liar made of the operands: their seed tells."""
+    found = run("eases")
+    assert found["status"] == "wrong", found["reason"]
+    assert found["reason"] == "A is not what its seed gives: an input was changed"
+    assert verdict(found, "after")["ok"]
+    assert run("prints")["invocations"][0]["operands"]["unchanged"]
+
+
+def test_last_words_on_either_stream_are_the_reason():
+    found = run("gives_up")
+    assert found["status"] == "crashed"
+    assert found["reason"].endswith("exit code 2 (stage: prepare): " + FATAL)
+    assert found["failure"]["stdout_tail"] == f"a banner\n{FATAL}"
+    assert FATAL in outcome_line(found)
+
+
+def test_warnings_of_a_good_run_are_kept_once():
+    found = run("warns", invocations=2)
+    assert found["status"] == "ok", found["reason"]
+    assert "warned" in found["flags"]
+    first, second = found["invocations"]
+    assert [line for line in first["warnings"] if "overflow encountered" in line]
+    assert len([line for line in first["warnings"] if "no huge pages" in line]) == 1
+    assert "warnings" not in second
+
+
+def test_a_hang_while_verifying_afterwards_keeps_the_samples():
+    found = run("stalls", budget_s=1)
+    assert found["status"] == "timeout"
+    assert found["failure"]["stage"] == "verify-after"
+    samples = len(found["invocations"][0]["samples"]["elapsed_ns"])
+    assert found["reason"].endswith(f"what it timed is kept, unverified: {samples} samples")

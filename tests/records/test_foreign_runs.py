@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from gemmgrid.records import history
 from gemmgrid.records.foreign_runs import FLAG, broken, is_elsewhere, latest_own
+from gemmgrid.records.identity import identity
 from gemmgrid.records.run import FLAGS
 
 CELL = {"routine": "dot", "dtype": "float32", "shape": [4], "threads": 1}
@@ -54,3 +56,56 @@ def test_the_latest_that_counts(tmp_path: Path):
     history.append(path, strange | {"id": "3"})
     history.append(path, strange | {"id": "4"})
     assert latest_own(path) == (own, strange | {"id": "4"})
+
+
+L3 = {"level": 3, "type": "unified", "size_bytes": 32 << 20, "shared_by": 8, "count": 2}
+FACTS = {
+    "architecture": "x86_64",
+    "cpu": {"model": "EPYC", "cores": 16, "caches": [L3]},
+    "gpus": [{"name": "H200"}],
+    "cards": ["0x10de:0x2335", "0x10de:0x2335"],
+}
+HERE = identity(FACTS)
+OWN = {"id": HERE["host_id"], **HERE["host"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "elsewhere"),
+    [
+        ({}, False),
+        ({"gpu": {"id": HERE["gpu_ids"][0]}}, False),
+        ({"gpu": {"id": "0123456789ab"}}, True),
+        ({"host": OWN | {"id": "000000000000"}}, True),
+        ({"host": OWN | {"cards": ["0x10de:0x2335"]}}, True),
+        ({"host": OWN | {"last_level_caches": [L3 | {"count": 1}]}}, True),
+        # older records know neither of the two
+        ({"host": {"id": OWN["id"]}}, False),
+        ({"host": {"id": None}}, True),
+        ({"host": {"id": ""}}, True),
+        ({"host": {"id": None}, "status": "lost"}, False),
+    ],
+)
+def test_whoever_reads_compares_the_host_with_the_folders(tmp_path: Path, changes, elsewhere):
+    path = tmp_path / "m/b/cell.jsonl"
+    run = a_run(id="1", host=OWN) | changes
+    assert is_elsewhere(run, FACTS) == elsewhere
+    history.append(path, run)
+    assert latest_own(path) == (run, None)  # without a machine.json there is no telling
+    (tmp_path / "m/machine.json").write_text(json.dumps(FACTS))
+    assert latest_own(path) == ((None, run) if elsewhere else (run, None))
+
+
+@pytest.mark.parametrize("facts", [[], {}, {"architecture": "x86_64", "cpu": [1]}, {"cpu": {}}])
+def test_a_description_that_tells_nothing_makes_no_strangers(tmp_path: Path, facts):
+    path = tmp_path / "m/b/cell.jsonl"
+    run = a_run(id="1", host=OWN)
+    history.append(path, run)
+    (tmp_path / "m/machine.json").write_text(json.dumps(facts))
+    assert latest_own(path) == (run, None)
+
+
+def test_an_older_description_fits_what_knows_more():
+    """It lacks the built-in GPUs, and its identity is what it was."""
+    older = {key: value for key, value in FACTS.items() if key != "cards"}
+    assert identity(older)["host_id"] == HERE["host_id"]
+    assert not is_elsewhere(a_run(host=OWN), older)

@@ -9,6 +9,6 @@ from tests.liars.common import Honest
 
 class Liar(Honest):
     def prepare(self, cell, operands):
-        print("library banner")
+        print("library banner ±")
         os.write(1, b"and a line past Python's own buffers\n")
         return super().prepare(cell, operands)

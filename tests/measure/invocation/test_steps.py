@@ -129,9 +129,20 @@ def test_a_slow_call_stops_with_the_samples_it_has():
     assert run["invocations"][0]["samples"]["elapsed_ns"]
 
 
-def test_rounds_are_gathered_into_one_run(tmp_path):
+def test_a_path_slower_than_the_budget_ends_with_one_sample_and_its_flag():
+    """Not even a second product fits: what would follow the sample is left out, and named."""
+    run = measured("numpy-openblas", "numpy", "gemm.float16.512x512x512.t1", budget_s=0.5)
+    assert {"budget-spent", "slow-path"} <= set(run["flags"])
+    (one,) = run["invocations"]
+    assert len(one["samples"]["elapsed_ns"]) == 1
+    assert one["unknown"]["verify.fresh"] == "no time left in the budget"
+    assert one["verify"]["after"]["ok"]
+    spent = one["warmup"]["seconds"] + one["first_call_s"]
+    assert one["samples"]["elapsed_ns"][0] / 1e9 <= one["warmup"]["seconds"] < spent
+
+
+def test_rounds_are_gathered_into_one_run():
     from gemmgrid.measure.supervise.rounds import gather
-    from gemmgrid.records.history import dumps
 
     python = interpreter("numpy-openblas")
     cell = Cell.parse("gemm.float32.64x64x64.t1")
@@ -142,9 +153,7 @@ def test_rounds_are_gathered_into_one_run(tmp_path):
     parts = []
     for number in (1, 2, 3):
         request = Request("here", spec, cell, settings, 1, None, {}, place)
-        part = tmp_path / f"{number}.json"
-        part.write_text(dumps(measure_cell(request, lambda: None, [number])))
-        parts.append(part)
+        parts.append(measure_cell(request, lambda: None, [number]))
     run = gather(parts)
     assert run["status"] == "ok", run["reason"]
     assert sorted(one["index"] for one in run["invocations"]) == [0, 1, 2, 3, 4]

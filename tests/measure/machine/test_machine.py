@@ -13,8 +13,8 @@ import pytest
 
 from gemmgrid.measure import machine
 from gemmgrid.measure.machine import apple, context, gpus, identity, system
-from gemmgrid.measure.machine.identify import rounded_gib
 from gemmgrid.measure.machine.topology import caches
+from gemmgrid.records.identity import rounded_gib
 from gemmgrid.system import arm, macos
 from tests.measure import machine_trees as trees
 
@@ -166,6 +166,27 @@ def test_the_gpu_has_an_identity_of_its_own(tmp_path):
     assert old["host_id"] == bare["host_id"]
     facts["gpus"][0]["mig"] = ["NVIDIA H200 MIG 1g.18gb"]
     assert identity(facts)["gpu_ids"] != old["gpu_ids"]
+
+
+def test_built_in_gpus_are_counted_whoever_may_use_them(tmp_path):
+    root = trees.sapphire_rapids(tmp_path)
+    assert machine.facts(root, "x86_64")["cards"] is None
+    devices = {  # two GPUs, one of them with a virtual function, a BMC's display, a network card
+        "0000:17:00.0": ("0x10de", "0x2335", "0x030200"),
+        "0000:2a:00.0": ("0x10de", "0x2335", "0x030200"),
+        "0000:2a:00.4": ("0x10de", "0x2335", "0x030200"),
+        "0000:03:00.0": ("0x1a03", "0x2000", "0x030000"),
+        "0000:05:00.0": ("0x8086", "0x1593", "0x020000"),
+    }
+    for name, values in devices.items():
+        for key, value in zip(("vendor", "device", "class"), values, strict=True):
+            trees.write(root, f"sys/bus/pci/devices/{name}/{key}", value)
+    trees.write(root, "sys/bus/pci/devices/0000:2a:00.4/physfn/vendor", "0x10de")
+    facts = machine.facts(root, "x86_64")
+    assert facts["cards"] == ["0x10de:0x2335", "0x10de:0x2335"]
+    found = identity(facts)["host"]
+    assert found["cards"] == facts["cards"]
+    assert found["last_level_caches"] == [{"level": 3, "size_bytes": 105 << 20, "count": 2}]
 
 
 def test_this_machine():

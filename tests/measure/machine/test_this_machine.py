@@ -112,6 +112,14 @@ def test_the_same_hardware_belongs_and_brings_the_file_up_to_date(at, tmp_path):
     assert json.loads(path.read_text())["kernel"] == "6.9.0"
 
 
+def test_fewer_gpus_built_in_is_other_hardware(at, tmp_path):
+    two = ["0x10de:0x2335"] * 2
+    at(cards=None).write(tmp_path)
+    assert at(cards=two).write(tmp_path) is None  # an older file fits, and is completed
+    assert json.loads((tmp_path / "machine.json").read_text())["cards"] == two
+    assert "other hardware" in at(cards=two[:1]).write(tmp_path)
+
+
 def test_other_hardware_is_a_stranger_and_leaves_the_file_alone(at, tmp_path):
     path = tmp_path / "machine.json"
     at("intel").write(tmp_path)

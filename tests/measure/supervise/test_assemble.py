@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from gemmgrid.measure.machine.identify import gpu_facts
 from gemmgrid.measure.supervise import assemble
 from gemmgrid.records.cell import Cell
 from gemmgrid.records.context import digest
+from gemmgrid.records.identity import gpu_facts
 from gemmgrid.records.run import FLAGS, STATUSES
 
 CELL = Cell("gemm", "float32", (512, 512, 512), 1)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import psutil
 import pytest
 
 from gemmgrid.measure.supervise import process
+from gemmgrid.measure.supervise.process import Outcome
 
 
 def run(program: str, folder: Path, deadline_s=20.0, memory=None, look=lambda: None):
@@ -105,3 +108,67 @@ def test_memory_is_read_without_another_process(monkeypatch, system):
     gone.wait()
     assert process.resident_bytes(gone.pid) is None
     assert len(own.children()) == before
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        (
+            Outcome(exit_code=2, stdout_tail="hello\nFATAL ERROR: cannot load it"),
+            "exit code 2 (stage: import): FATAL ERROR: cannot load it",
+        ),
+        (
+            Outcome(exit_code=1, stdout_tail="banner", stderr_tail="Traceback\nOSError: no"),
+            "exit code 1 (stage: import): OSError: no; banner",
+        ),
+        (Outcome(exit_code=3), "exit code 3 (stage: import): no message"),
+        (
+            Outcome(signal="SIGABRT", stderr_tail="terminate called"),
+            "ended by SIGABRT (stage: import): terminate called",
+        ),
+        (
+            Outcome(
+                signal="SIGINT",
+                stderr_tail="pthread_create failed: Resource temporarily unavailable\nTraceback",
+            ),
+            "ended by SIGINT (stage: import): pthread_create failed: Resource temporarily "
+            "unavailable",
+        ),
+        (
+            Outcome(timed_out=True, seconds=7, stderr_tail="waiting for node 2"),
+            "no answer after 7 s (stage: import): waiting for node 2",
+        ),
+    ],
+)
+def test_the_reason_holds_the_last_words_of_both_streams(outcome, reason):
+    assert outcome.died("import", False, None)[1] == reason
+
+
+def refuse(monkeypatch, times: int):
+    """From now on the system has that many threads left for this process, and then none."""
+    start = threading.Thread.start
+    left = iter(range(times))
+
+    def limited(thread):
+        if next(left, None) is None:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (9, 9))
+
+
+def test_a_hang_names_what_the_system_refuses_meanwhile(tmp_path, monkeypatch):
+    """Under `prlimit --nproc=9` a library waits for a thread that it never got."""
+    refuse(monkeypatch, times=1)
+    outcome = run("import time; time.sleep(1000)", tmp_path, deadline_s=0.3)
+    status, reason = outcome.died("import", False, None)
+    assert status == "timeout"
+    assert reason.endswith("the system refused a further process or thread (ulimit -u: 9)")
+
+
+def test_a_watch_that_gets_no_thread_says_so_and_leaves_no_process(tmp_path, monkeypatch):
+    refuse(monkeypatch, times=0)
+    with pytest.raises(BlockingIOError, match="refused a further process or thread"):
+        run("open('pid', 'w').write('x')\nimport time; time.sleep(1000)", tmp_path)
+    assert not psutil.Process().children()

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from gemmgrid.measure.supervise.progress import Progress
+from gemmgrid.measure.supervise.progress import Progress, passing_over
 from gemmgrid.records import history
+from tests.measure.parts import part
 
 TICKS = """
 import sys
@@ -82,6 +83,45 @@ def test_without_locks_it_counts_all_the_same(tmp_path, monkeypatch, capfd, numb
         "passed over" in said
     )
     assert json.loads(counter.read_text())["seconds"] == [1.5, 0.0]
+
+
+DONE = """
+import json, sys
+from pathlib import Path
+from gemmgrid.measure.supervise.progress import Progress, outcome_line
+run = json.loads(sys.argv[1])
+Progress(Path(sys.argv[2]), Path(sys.argv[3])).done(outcome_line(run))
+"""
+
+
+def test_a_terminal_without_its_characters_is_told_all_the_same(tmp_path):
+    run = part(flags=[])
+    run["invocations"] = [
+        one | {"samples": {"elapsed_ns": [time] * 30}}
+        for one, time in zip(run["invocations"] * 3, (40_000, 41_000, 42_000), strict=True)
+    ]
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    log = tmp_path / "logs/cell.log"
+    ended = subprocess.run(
+        [sys.executable, "-c", DONE, json.dumps(run), str(tmp_path / "progress.json"), str(log)],
+        env=plain | {"PYTHONPATH": str(Path(history.__file__).parents[2])},
+        capture_output=True,
+        check=True,
+    )
+    assert b"GFLOP/s \\xb1" in ended.stderr
+    assert " GFLOP/s ±6.1%" in log.read_text(encoding="utf-8")
+
+
+def test_whatever_fails_behind_a_run_is_told_and_costs_nothing(capfd):
+    for error in (OSError(errno.ENOSPC, "no room"), UnicodeError("no letter"), KeyError("x")):
+        with passing_over("the line"):
+            raise error
+    said = capfd.readouterr().err.splitlines()
+    assert [line.split(": ", 1)[1] for line in said] == [
+        "the line: no room; passed over",
+        "the line: no letter; passed over",
+        "the line: 'x'; passed over",
+    ]
 
 
 def test_a_folder_that_cannot_be_written_costs_nothing(tmp_path, capfd):

@@ -47,6 +47,7 @@ FLAGS = {
     "slow-path": "far slower than the same library in float32",
     "reduced-precision": "computed in less precision than the dtype promises",
     "wrong-threads": "another number of threads worked than was asked for",
+    "oversubscribed": "more threads were asked for than CPUs could be used",
     "affinity-changed": "the library changed the process's CPU affinity",
     "quota": "a CPU quota is smaller than the threads asked for",
     "shared-node": "other jobs may have run on this node",
@@ -58,10 +59,14 @@ FLAGS = {
     "inconsistent-evidence": "a kernel ran without a routine that was seen",
     "blas-unverified": "the BLAS behind the call could not be identified",
     "stdout-noise": "the library printed to standard output",
+    "warned": "the library wrote warnings to standard error",
     "other-state": "no process ran in the best state that this machine's CPUs have shown",
     "other-machine": "the node is not what this machine's earlier runs were made on",
 }
 """Doubts that leave the number standing."""
+
+UNRANKED = frozenset({"wrong-threads", "oversubscribed"})
+"""Flags with which a run enters no ranking: its threads are not what the cell's name says."""
 
 ESSENTIAL = ("schema", "id", "started_at", "machine", "backend", "cell", "status", "invocations")
 """Keys without which, or with another type, a document is no run."""

@@ -62,10 +62,11 @@ class Failure(TypedDict):
     exit_code: int | None
     signal: str | None
     stderr_tail: str
+    stdout_tail: NotRequired[str]
 
 
 class Host(TypedDict):
-    """The stable facts about the hardware that its id is a hash of."""
+    """The stable facts about the hardware; its id is a hash of them, but for the last two."""
 
     id: str | None  # None for a lost job
     architecture: NotRequired[str | None]
@@ -83,6 +84,8 @@ class Host(TypedDict):
     isa: NotRequired[list[str] | None]  # vector extensions
     memory_gib: NotRequired[float | None]
     virtualised: NotRequired[bool | None]
+    last_level_caches: NotRequired[list[dict[str, Any]] | None]  # not in the hash, as cards
+    cards: NotRequired[list[str] | None]  # GPUs that are built in: vendor:model on the PCI bus
 
 
 class Gpu(TypedDict):
@@ -274,6 +277,7 @@ class Operands(TypedDict, total=False):
     C: Operand | None
     sets: int  # of equal operands that the calls rotate over
     first_touch: str  # who wrote to them first
+    unchanged: bool  # after the timing they were what their seed gives
     unknown: Unknown
 
 
@@ -439,6 +443,7 @@ class Invocation(TypedDict):
     peak_rss_bytes: NotRequired[int]
     conditions: NotRequired[Around]
     stdout_tail: NotRequired[str]
+    warnings: NotRequired[list[str]]  # lines on stderr though it went well, each once a run
     failure: NotRequired[Failure | None]
     unknown: Unknown
 

@@ -18,14 +18,15 @@ from typing import Any
 
 _STARTED = time.perf_counter()
 
-from gemmgrid.measure.invocation.outcome import Ended, die_with_parent  # noqa: E402
+from gemmgrid.measure.invocation.outcome import Budget, Ended, die_with_parent  # noqa: E402
 from gemmgrid.records.run import now  # noqa: E402
 
 
 def main(arguments: list[str]) -> int:
     job_path, result_path = map(Path, arguments)
     die_with_parent()
-    job = json.loads(job_path.read_text())
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # for an ASCII locale
+    job = json.loads(job_path.read_text(encoding="utf-8"))
     document: dict[str, Any] = {
         "index": job["index"],
         "round": job["round"],
@@ -39,7 +40,12 @@ def main(arguments: list[str]) -> int:
 
     def stage(name: str) -> None:
         document["stage"] = name
-        result_path.with_suffix(".stage").write_text(name)
+        result_path.with_suffix(".stage").write_text(name, encoding="utf-8")
+        if "samples" in document:  # they stay, should the process not live to verify them
+            save()
+
+    def save() -> None:
+        result_path.write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
 
     code = 0
     try:
@@ -47,7 +53,7 @@ def main(arguments: list[str]) -> int:
         stage("import")
         from gemmgrid.measure.invocation.steps import measure
 
-        measure(job, document, stage, _expires(job))
+        measure(job, document, stage, Budget(_STARTED, job["soft_s"], job["left_s"]))
         stage("done")
     except Ended as end:
         document["status"], document["reason"] = end.status, end.reason
@@ -55,7 +61,7 @@ def main(arguments: list[str]) -> int:
         traceback.print_exc()
         document["status"], document["reason"] = _classify(error, document["stage"])
         code = int(document["status"] != "env-failed")
-    result_path.write_text(json.dumps(document, allow_nan=False))
+    save()
     sys.stdout.flush()
     sys.stderr.flush()
     # Not sys.exit: some backends crash or hang in their destructors, after all is said.
@@ -70,13 +76,6 @@ def _check_prefix(job: dict[str, Any]) -> None:
             "env-failed",
             f"this Python belongs to {sys.prefix}, not to the environment {expected}",
         )
-
-
-def _expires(job: dict[str, Any]) -> Any:
-    def expires(seconds: float) -> bool:
-        return time.perf_counter() - _STARTED + seconds > job["soft_s"]
-
-    return expires
 
 
 def _classify(error: Exception, stage: str) -> tuple[str, str]:

@@ -34,6 +34,8 @@ class Warmup:
     steady: bool
     inner: int
     """Calls in a batch from here on, chosen so that a batch is long against the clock."""
+    last_ns: int
+    """Time of the last batch, of so many calls."""
 
     def to_json(self) -> dict[str, Any]:
         return {"seconds": self.seconds, "calls": self.calls, "steady": self.steady}
@@ -77,7 +79,7 @@ def warm_up(loop: Loop, settings: Mapping[str, Any], expires: Callable[[float], 
         steady = _steady(recent)
         done = spent >= planned and (steady or spent >= WARMUP_PATIENCE * planned)
         if done or expires(elapsed / 1e9) or elapsed >= planned:
-            return Warmup(spent / 1e9, calls, steady, inner)
+            return Warmup(spent / 1e9, calls, steady, inner, elapsed)
 
 
 def take_samples(

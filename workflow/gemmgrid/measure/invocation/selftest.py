@@ -33,12 +33,15 @@ LEFTOVER = 0.3
 """A batch may leave this share of itself running behind its fence, of the fetch too, or 1 ms."""
 
 
-def doubling(loop: Loop, inner: int, expires: Callable[[float], bool]) -> dict[str, Any]:
+def doubling(
+    loop: Loop, inner: int, expires: Callable[[float], bool], batch_s: float = 0.0
+) -> dict[str, Any]:
     """Batches of `inner` and of twice as many calls, in turn: the ratio of their times.
 
+    batch_s   what a batch is known to take: none is begun where a pair would not fit
     Returns {"ratio": the median ratio or None, "inner", "ok", "reason"}.
     """
-    ratios = _ratios(loop, inner, expires)
+    ratios = [] if expires(3 * batch_s) else _ratios(loop, inner, expires)
     if ratios and median(ratios) < RATIO_LOW and not expires(0.1):
         inner *= LONGER
         ratios = _ratios(loop, inner, expires) or ratios

@@ -7,7 +7,6 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -20,20 +19,15 @@ import numpy as np  # noqa: E402
 
 from gemmgrid.measure import adapters, libraries  # noqa: E402
 from gemmgrid.measure.adapters.base import Adapter, Call  # noqa: E402
-from gemmgrid.measure.invocation import operands, sampling, selftest  # noqa: E402
+from gemmgrid.measure.invocation import beside, operands, sampling, selftest  # noqa: E402
 from gemmgrid.measure.invocation.loop import Loop, compile_loop, describe_clock  # noqa: E402
-from gemmgrid.measure.invocation.outcome import Ended  # noqa: E402
+from gemmgrid.measure.invocation.outcome import NO_TIME, Budget, Ended  # noqa: E402
 from gemmgrid.measure.invocation.verify import Verdict, verify  # noqa: E402
 from gemmgrid.measure.probe.probe import Probe  # noqa: E402
-from gemmgrid.records.cell import Cell, Options  # noqa: E402
+from gemmgrid.records.cell import Cell  # noqa: E402
 
-Expires = Callable[[float], bool]
 Document = dict[str, Any]
 
-MEMORY_S = 0.5
-"""Time that the probe of the memory may need; most of it goes to getting its pages."""
-PROBE_SIZE = 256
-"""Largest dimension of the products that compare a dtype with float32."""
 SIDE_S = 1.5
 """Time that the first process keeps back for its side measurements."""
 SLOW = 12.0
@@ -44,7 +38,7 @@ float64 costs twice float32, complex64 four times, complex128 eight times.
 
 
 def measure(
-    job: Document, document: Document, stage: Callable[[str], None], expires: Expires
+    job: Document, document: Document, stage: Callable[[str], None], budget: Budget
 ) -> None:
     """Fill `document` with what this process found; raises Ended where it ends early."""
     cell = Cell.from_json(job["cell"])
@@ -79,20 +73,28 @@ def measure(
     _judge(verdicts, "before", verify(given, _result(call, loop), seed))
 
     stage("warmup")
-    warmup = sampling.warm_up(loop, settings, expires)
+    _poison(call)
+    _CENSUS.start()
+    warmup = sampling.warm_up(loop, settings, budget.expires)
     document["warmup"], document["inner"] = warmup.to_json(), warmup.inner
-    document["selftest"] = selftest.doubling(loop, warmup.inner, expires)
+    batch_s = warmup.last_ns / 1e9
+    document["selftest"] = selftest.doubling(loop, warmup.inner, budget.expires, batch_s)
 
     stage("sample")
     probe = Probe(job["device"], cell.threads)
     document["probe"] = probe.record
-    _poison(call)
-    probe.around("before")
-    _CENSUS.start()
-    kept_s = min(SIDE_S, job["soft_s"] / 4) if job["index"] == 0 else 0.0
-    taken = sampling.take_samples(
-        loop, warmup.inner, settings, lambda seconds: expires(seconds + kept_s)
-    )
+    if budget.ends(batch_s):
+        # Of a call so slow that there is no time for another, the warm-up's is the sample.
+        taken = sampling.Samples([0], [warmup.last_ns], None, "budget")
+        probe.skip("before", NO_TIME)
+    else:
+        _poison(call)
+        probe.around("before")
+        _CENSUS.start()
+        kept_s = min(SIDE_S, job["soft_s"] / 4) if job["index"] == 0 else 0.0
+        taken = sampling.take_samples(
+            loop, warmup.inner, settings, lambda seconds: budget.expires(seconds + kept_s)
+        )
     _CENSUS.stop()
     probe.around("after")
     document["threads"] = _CENSUS.result(cell.threads, adapter.library_threads())
@@ -104,30 +106,32 @@ def measure(
         loop.batch(1)
     _judge(verdicts, "after", verify(given, _result(call, loop), seed + 1))
     document["effective_precision"] = verdicts["after"]["precision"]
-    left = document["leftover"] = selftest.leftover(
-        loop, warmup.inner, lambda: _result(call, loop), expires
-    )
+    tests = [document["selftest"]]
+    if budget.ends(batch_s):
+        document["unknown"]["leftover"] = NO_TIME
+    else:
+        document["leftover"] = selftest.leftover(
+            loop, warmup.inner, lambda: _result(call, loop), budget.expires
+        )
+        tests.append(document["leftover"])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     document["peak_rss_bytes"] = peak if sys.platform == "darwin" else peak * 1024
-    _judge(verdicts, "fresh", _with_fresh_operands(adapter, given, call, loop, seed + 2))
+    if budget.ends(document["setup_s"]):
+        document["unknown"]["operands.unchanged"] = NO_TIME
+    else:
+        document["operands"]["unchanged"] = _unchanged(given, seed)
+    if budget.ends(batch_s / warmup.inner + document["setup_s"]):
+        document["unknown"]["verify.fresh"] = NO_TIME
+    else:
+        _judge(verdicts, "fresh", _with_fresh_operands(adapter, given, call, loop, seed + 2))
     # Behind the samples: what one process does before them, all must do.
-    _first_only(document, job, adapter, cell, expires)
-    _probe_memory(probe, cell, job, expires)
+    beside.first_only(document, job, adapter, cell, budget)
+    beside.probe_memory(probe, cell, job, budget)
 
-    for test in (document["selftest"], left):
+    for test in tests:
         if not test["ok"]:
             raise Ended("implausible", test["reason"])
     _flag(document, cell, settings)
-
-
-def _probe_memory(probe: Probe, cell: Cell, job: Document, expires: Expires) -> None:
-    """Last of all, because its arrays push everything else out of the caches."""
-    if job["index"] and cell.routine == "gemm" and not cell.options.cold:
-        probe.skip("memory", "measured by the run's first process")
-    elif expires(MEMORY_S):
-        probe.skip("memory", "no time left in the budget")
-    else:
-        probe.memory(job.get("cache_bytes"))
 
 
 def _where(given: operands.Operands, call: Call) -> Document:
@@ -149,6 +153,16 @@ def _prepare(adapter: Adapter, cell: Cell, given: operands.Operands, job: Docume
         return adapter.prepare(cell, given)
     copies = [given, *(operands.duplicate(given) for _ in range(job["sets"] - 1))]
     return adapter.prepare_sets(cell, copies)
+
+
+def _unchanged(given: operands.Operands, seed: int) -> bool:
+    """True if the operands are what their seed gives; else ends as `wrong`: what was verified was
+    another product than the cell's, which may be an easier one."""
+    made = operands.make(given.cell, seed)
+    for name in ("A", "B", "C0"):
+        if not np.array_equal(getattr(given, name), getattr(made, name)):
+            raise Ended("wrong", f"{name} is not what its seed gives: an input was changed")
+    return True
 
 
 def _with_fresh_operands(
@@ -201,61 +215,6 @@ def _identify(adapter: Adapter, job: Document, document: Document) -> None:
     problem = libraries.promised(job.get("blas"), identity.get("library"))
     if problem:
         raise Ended("env-failed", problem)
-
-
-def _first_only(
-    document: Document, job: Document, adapter: Adapter, cell: Cell, expires: Expires
-) -> None:
-    """Side measurements that one process of a run is enough for."""
-    document["call_overhead_ns"] = document["against_float32"] = None
-    if job["index"] != 0:
-        for key in ("call_overhead_ns", "against_float32"):
-            document["unknown"][key] = "measured by the run's first process"
-        return
-    document["call_overhead_ns"] = _overhead(adapter, cell, expires)
-    ratio, reason = _against_float32(adapter, cell, expires)
-    document["against_float32"] = ratio
-    if reason:
-        document["unknown"]["against_float32"] = reason
-
-
-def _overhead(adapter: Adapter, cell: Cell, expires: Expires) -> float | None:
-    """Time of the same call on the smallest product: what Python and the dispatch cost, in ns."""
-    small = replace(cell, shape=(2,) * len(cell.shape), options=_plain(cell))
-    return None if expires(0.5) else _per_call(adapter, small, 300_000)
-
-
-def _against_float32(adapter: Adapter, cell: Cell, expires: Expires) -> tuple[float | None, str]:
-    """How many times longer a product of at most 256 takes in this dtype than in float32."""
-    if cell.dtype == "float32":
-        return None, "the cell is float32"
-    shape = tuple(min(size, PROBE_SIZE) for size in cell.shape)
-    if cell.routine != "gemm" or min(shape) < 64:
-        return None, "compared for gemm of 64 and more only"
-    same = replace(cell, shape=shape, options=_plain(cell))
-    single = replace(same, dtype="float32")
-    if adapter.unsupported(single):
-        return None, "the library has no float32"
-    if expires(1.0):
-        return None, "no time left in the budget"
-    times = [_per_call(adapter, single, 3_000_000), _per_call(adapter, same, 3_000_000)]
-    return times[1] / max(times[0], 1.0), ""
-
-
-def _plain(cell: Cell) -> Options:
-    """The options that keep the kind of call but not its size or placement."""
-    options = cell.options
-    return Options(trans=options.trans, alpha=options.alpha, beta=options.beta, alloc=options.alloc)
-
-
-def _per_call(adapter: Adapter, cell: Cell, batch_ns: int) -> float:
-    """Median time of a call over five batches of at least `batch_ns`, in ns."""
-    loop = compile_loop(adapter.prepare(cell, operands.make(cell, 0)))
-    loop.batch(1)
-    inner = 1
-    while (elapsed := loop.batch(inner)) < batch_ns and inner < 1 << 16:
-        inner = max(inner + 1, min(inner * 10, inner * batch_ns // max(elapsed, 1) + 1))
-    return median(loop.batch(inner) for _ in range(5)) / inner
 
 
 def _flag(document: Document, cell: Cell, settings: Document) -> None:

@@ -146,7 +146,7 @@ def threads_seen(start: Snapshot, stop: Snapshot) -> int | None:
 def judge(
     threads: Mapping[str, Any], window_s: float | None = None, call_s: float | None = None
 ) -> list[str]:
-    """Flags that a `threads` record earns: wrong-threads, affinity-changed, quota.
+    """Flags that a `threads` record earns: wrong-threads, oversubscribed, affinity-changed, quota.
 
     window_s   length of the window, by default the record's own
     call_s     time of one call, to leave short ones alone
@@ -163,6 +163,8 @@ def judge(
         differ = differ or (seen > asked + max(tolerance, int(short)) and _too_many(threads, asked))
     if differ:
         flags.append("wrong-threads")
+    if asked is not None and before and asked > len(before):
+        flags.append("oversubscribed")
     if before is not None and after is not None and before != after:
         flags.append("affinity-changed")
     quota = threads.get("quota")

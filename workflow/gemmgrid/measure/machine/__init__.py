@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gemmgrid.measure.machine import cpu, gpus, system
-from gemmgrid.measure.machine.identify import identity
 from gemmgrid.measure.peaks import peaks
+from gemmgrid.records.identity import identity
 from gemmgrid.system.files import ROOT
 
 SCHEMA = 1
@@ -29,6 +29,7 @@ def facts(root: Path = ROOT, architecture: str | None = None) -> dict[str, Any]:
     """
     unknown: dict[str, str] = {}
     architecture = architecture or platform.machine() or "unknown"
+    found = gpus.facts(root, unknown)
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "recorded_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
@@ -36,7 +37,8 @@ def facts(root: Path = ROOT, architecture: str | None = None) -> dict[str, Any]:
         "cpu": cpu.facts(root, architecture, unknown),
         "numa": system.numa_nodes(root, unknown),
         "memory_bytes": system.physical_bytes(root, unknown),
-        "gpus": gpus.facts(root, unknown),
+        "gpus": found,
+        "cards": gpus.cards(root, unknown, found),
         **system.facts(root, unknown),
         "unknown": unknown,
     }

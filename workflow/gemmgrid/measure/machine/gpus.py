@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +25,38 @@ def facts(root: Path, unknown: dict[str, str]) -> list[dict[str, Any]]:
             return gpu.facts(nvml)
     else:
         reason = "not this machine"
-    makers = [VENDORS[vendor] for vendor in pci_displays(root) if vendor in VENDORS]
+    makers = {VENDORS[card.partition(":")[0]] for card in cards(root, {}) or []}
     if makers:
         unknown["gpus"] = (
-            f"the PCI bus has display devices of {', '.join(sorted(set(makers)))}, "
+            f"the PCI bus has display devices of {', '.join(sorted(makers))}, "
             f"but they cannot be asked: {reason}"
         )
     return []
 
 
-def pci_displays(root: Path) -> list[str]:
-    """Vendor numbers of the display devices on the PCI bus."""
+def cards(
+    root: Path, unknown: dict[str, str], seen: Sequence[Mapping[str, Any]] = ()
+) -> list[str] | None:
+    """The GPUs that are built in, each as `vendor:model` of the PCI bus, whoever may use them.
+
+    A job sees only the GPUs that it was given, and the bus shows it all. Virtual functions, which a
+    driver makes and takes away, do not count. A Mac's are those `seen`.
+    """
+    if macos.is_darwin() and root == ROOT:
+        return [f"{one['vendor']}:{one['name']} ({one['cores']} cores)" for one in seen]
     folder = "sys/bus/pci/devices"
-    return [
-        text(root, f"{folder}/{name}/vendor") or ""
-        for name in entries(root, folder)
-        if (text(root, f"{folder}/{name}/class") or "").startswith(DISPLAY)
-    ]
+    devices = entries(root, folder)
+    if not devices:
+        unknown["cards"] = f"no PCI bus is to be seen under /{folder}"
+        return None
+    found = []
+    for name in devices:
+        vendor = text(root, f"{folder}/{name}/vendor")
+        kind = text(root, f"{folder}/{name}/class") or ""
+        virtual = "physfn" in entries(root, f"{folder}/{name}")
+        if vendor in VENDORS and kind.startswith(DISPLAY) and not virtual:
+            found.append(f"{vendor}:{text(root, f'{folder}/{name}/device')}")
+    return sorted(found)
 
 
 def apple_gpus(unknown: dict[str, str], run: Command = macos.command) -> list[dict[str, Any]]:

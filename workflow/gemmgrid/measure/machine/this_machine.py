@@ -16,9 +16,10 @@ from gemmgrid.measure.machine import context
 from gemmgrid.measure.peaks import gpu_peaks, peaks
 from gemmgrid.records.context import digest, known
 from gemmgrid.records.files import PASSING, create_atomically, read_regular, write_atomically
+from gemmgrid.records.foreign_runs import MACHINE_FILE
+from gemmgrid.records.identity import is_same
 from gemmgrid.system import macos
 
-MACHINE_FILE = "machine.json"
 VOLATILE = ("recorded_at",)
 PAUSES_S = (0.1, 0.5)
 """Before the second and the third try to read machine.json: others write it over the network."""
@@ -106,11 +107,8 @@ class ThisMachine:
 
     def _stranger(self, earlier: Mapping[str, Any], path: Path) -> str | None:
         with _understanding(path):
-            there = machine.identity(earlier)
-        same = not self.gpu or not there["gpu_ids"] or self.gpu["id"] in there["gpu_ids"]
-        if there["host_id"] == self.host["id"] and same:
-            return None
-        return f"this is other hardware than {path} describes"
+            same = is_same(self.host, self.gpu, earlier)
+        return None if same else f"this is other hardware than {path} describes"
 
     def _up_to_date(self, earlier: Mapping[str, Any], path: Path) -> dict[str, Any]:
         """What machine.json is to hold. Nodes that are equal would write over each other for ever,

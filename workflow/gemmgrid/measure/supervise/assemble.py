@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from gemmgrid.measure.machine.identify import gpu_facts
 from gemmgrid.measure.peaks.peaks import least_seconds, peak
 from gemmgrid.measure.supervise.placement import set_aside
 from gemmgrid.records.cell import Cell
 from gemmgrid.records.context import digest
+from gemmgrid.records.identity import gpu_facts
 from gemmgrid.records.states import counted
 from gemmgrid.records.statistics import by_round, mean, relative_half_width
 
@@ -44,6 +45,8 @@ def conclude(run: dict[str, Any], facts: Mapping[str, Any]) -> None:
     invocations = run["invocations"]
     flags = [flag for invocation in counted(run) for flag in invocation.get("flags", [])]
     flags += run["flags"]
+    if _count_once(invocations):
+        flags.append("warned")
     if invocations:
         worst = min(invocations, key=lambda one: WORST_FIRST.index(one["status"]))
         run["status"], run["reason"] = worst["status"], worst["reason"]
@@ -68,6 +71,23 @@ def conclude(run: dict[str, Any], facts: Mapping[str, Any]) -> None:
             )
         flags += _doubts(run, limits)
     run["flags"] = sorted(set(flags))
+
+
+def _count_once(invocations: list[dict[str, Any]]) -> bool:
+    """Leave each warning with the first process that gave it; whether there is any.
+
+    Numbers apart: times and process ids make no other warning.
+    """
+    seen: set[str] = set()
+    for one in invocations:
+        kept = []
+        for line in one.pop("warnings", []):
+            if (kind := re.sub(r"\d+", "0", line)) not in seen:
+                seen.add(kind)
+                kept.append(line)
+        if kept:
+            one["warnings"] = kept
+    return bool(seen)
 
 
 def _used_gpu(run: Mapping[str, Any], facts: Mapping[str, Any]) -> int:

@@ -114,7 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     text = given.request
     if text.startswith("@"):
-        text = Path(text[1:]).read_text()
+        text = Path(text[1:]).read_text(encoding="utf-8")
     answer = look(json.loads(text))
     files.write_atomically(given.out, (json.dumps(answer, indent=1) + "\n").encode())
     return 0

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
+import resource
 import signal
 import subprocess
 import sys
@@ -14,12 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from gemmgrid.records.text import shorten
+
 TAIL_BYTES = 4000
 """What is kept of a process's output: the end."""
 LARGEST_OUTPUT = 8 << 20
 """Output beyond this is cut off while the process runs, so that it cannot fill the disk."""
 FIRST_LOOK, LAST_LOOK = 0.02, 0.25
 """Seconds between looks at a running process: often at first, then seldom enough not to disturb."""
+_REFUSED = re.compile("resource temporarily unavailable|can't start new thread", re.I)
+"""What libraries say where the system gives them no further process or thread."""
 
 
 @dataclass
@@ -33,6 +40,8 @@ class Outcome:
     seconds: float = 0.0
     stdout_tail: str = ""
     stderr_tail: str = ""
+    refused: str = ""
+    """What the system refused while it hung."""
 
     @property
     def clean(self) -> bool:
@@ -41,7 +50,24 @@ class Outcome:
     def failure(self, stage: str) -> dict[str, Any]:
         """The `failure` part of a run."""
         kept = {"exit_code": self.exit_code, "signal": self.signal}
-        return {"stage": stage, **kept, "stderr_tail": self.stderr_tail}
+        tails = {"stderr_tail": self.stderr_tail, "stdout_tail": self.stdout_tail}
+        return {"stage": stage, **kept, **tails}
+
+    @property
+    def warnings(self) -> list[str]:
+        """The lines of stderr, shortened, each once."""
+        lines = (shorten(line.strip(), 200) for line in self.stderr_tail.splitlines())
+        return list(dict.fromkeys(filter(None, lines)))
+
+    def last_words(self, otherwise: str = "") -> str:
+        """`: ` and what was refused, or else the last line of stderr and that of stdout."""
+        said = []
+        for tail in (self.stderr_tail, self.stdout_tail):
+            lines = tail.splitlines()
+            told = [line for line in lines if _REFUSED.search(line)][:1] or lines[-1:]
+            said += [shorten(line.strip(), 300) for line in told]
+        words = self.refused or "; ".join(said) or otherwise
+        return f": {words}" if words else ""
 
     def died(self, stage: str, oom_killed: bool, memory: int | None) -> tuple[str, str]:
         """Status and reason of a process that ended without a document.
@@ -49,17 +75,18 @@ class Outcome:
         oom_killed   whether the kernel killed for memory meanwhile; `memory` is what it might take
         """
         if self.timed_out:
-            return "timeout", f"no answer after {self.seconds:.0f} s (stage: {stage})"
+            told = f"no answer after {self.seconds:.0f} s (stage: {stage})"
+            return "timeout", f"{told}{self.last_words()}"
         if self.over_memory:
             allowed = f"{(memory or 0) / 1e9:.1f} GB (budget.memory_fraction; stage: {stage})"
             return "oom", f"outgrew {allowed}"
         if self.signal == "SIGKILL" and oom_killed:
             return "oom", f"killed by the kernel for memory (stage: {stage})"
         if self.signal:
-            return "crashed", f"ended by {self.signal} (stage: {stage})"
-        last = self.stderr_tail.splitlines()[-1:] or ["no message"]
+            return "crashed", f"ended by {self.signal} (stage: {stage}){self.last_words()}"
         status = "env-failed" if stage == "start" else "crashed"
-        return status, f"exit code {self.exit_code} (stage: {stage}): {last[0][:300]}"
+        words = self.last_words("no message")
+        return status, f"exit code {self.exit_code} (stage: {stage}){words}"
 
 
 def run(
@@ -77,24 +104,27 @@ def run(
     Raises OSError when the command cannot be started.
     """
     start = time.monotonic()
-    timed_out = over_memory = False
+    timed_out, over_memory, refused = False, False, ""
     with (folder / "stdout").open("a+b") as out, (folder / "stderr").open("a+b") as err:
-        process = subprocess.Popen(
-            command,
-            env=dict(env),
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
+        try:
+            process = subprocess.Popen(
+                command,
+                env=dict(env),
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        except BlockingIOError as error:
+            raise _none_left() from error
         try:
             ended = _end_of(process)
             interval = FIRST_LOOK
             while not ended.wait(min(interval, max(0.0, start + deadline_s - time.monotonic()))):
                 interval = min(interval * 1.3, LAST_LOOK)
                 if time.monotonic() - start >= deadline_s:
-                    timed_out = True
+                    timed_out, refused = True, _refusal()
                     break
                 resident = resident_bytes(process.pid)
                 if memory_bytes and resident and resident > memory_bytes:
@@ -114,7 +144,33 @@ def run(
             seconds=time.monotonic() - start,
             stdout_tail=_tail(out),
             stderr_tail=_tail(err),
+            refused=refused,
         )
+
+
+def _none_left() -> OSError:
+    soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    limit = "the control group's pids.max" if soft == resource.RLIM_INFINITY else f"{soft}"
+    return OSError(
+        errno.EAGAIN, f"the system refused a further process or thread (ulimit -u: {limit})"
+    )
+
+
+def _refusal() -> str:
+    """What the system refuses this user now: a process that needs it waits for ever, in silence."""
+    try:
+        _start(lambda: None)
+    except OSError as error:
+        return str(error.strerror)
+    return ""
+
+
+def _start(work: Callable[[], object]) -> None:
+    """Do it in a thread; OSError where there is none to be had."""
+    try:
+        threading.Thread(target=work, daemon=True).start()
+    except RuntimeError as error:
+        raise _none_left() from error
 
 
 def _end_of(process: subprocess.Popen[bytes]) -> threading.Event:
@@ -126,7 +182,7 @@ def _end_of(process: subprocess.Popen[bytes]) -> threading.Event:
         process.wait()
         ended.set()
 
-    threading.Thread(target=wait, daemon=True).start()
+    _start(wait)
     return ended
 
 

@@ -23,12 +23,15 @@ NO_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSU
 
 @contextmanager
 def passing_over(what: str) -> Iterator[None]:
-    """For what comes after a run is safe: an OSError is told, and costs nobody the run."""
+    """For what comes after a run is safe: an error is told, and costs nobody the run.
+
+    Any error: where the job failed now, Snakemake would put the history back as it was before.
+    """
     try:
         yield
-    except OSError as error:
-        with suppress(OSError):
-            why = error.strerror or error
+    except Exception as error:
+        with suppress(OSError, ValueError):
+            why = getattr(error, "strerror", None) or error
             print(f"gemmgrid: {what}: {why}; passed over", file=sys.stderr, flush=True)
 
 
@@ -41,7 +44,7 @@ class Progress:
     def __init__(self, path: Path, log: Path | None = None) -> None:
         self.path, self.log = path, log
         try:
-            self.state = json.loads(path.read_text())
+            self.state = json.loads(path.read_text(encoding="utf-8"))
             self.seconds: list[float] = list(self.state["seconds"])
             self.total: int | None = self.state["total"]
         except (OSError, ValueError, KeyError, TypeError):
@@ -62,7 +65,7 @@ class Progress:
         print(line, file=sys.stderr, flush=True)
         if self.log:
             self.log.parent.mkdir(parents=True, exist_ok=True)
-            with self.log.open("a") as log:
+            with self.log.open("a", encoding="utf-8") as log:
                 log.write(f"{line}\n")
 
     def done(self, text: str) -> None:
@@ -94,7 +97,7 @@ class Progress:
         with ExitStack() as stack:
             with passing_over(f"{self.path} is counted without its lock"):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                held = stack.enter_context(self.path.with_suffix(".lock").open("w"))
+                held = stack.enter_context(self.path.with_suffix(".lock").open("wb"))
                 try:
                     fcntl.flock(held, fcntl.LOCK_EX)
                 except OSError as error:

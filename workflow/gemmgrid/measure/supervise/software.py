@@ -150,7 +150,7 @@ def installed(prefix: Path) -> dict[str, str] | None:
 def python_of(prefix: Path) -> str | None:
     """The version of an environment's Python, from its own files."""
     try:
-        text = (prefix / "pyvenv.cfg").read_text()
+        text = (prefix / "pyvenv.cfg").read_text(encoding="utf-8")
     except OSError:
         version = (_conda_packages(prefix) or {}).get("python")
         return version.split()[0] if version else None
@@ -211,7 +211,7 @@ def _wheels(prefix: Path, added_only: bool) -> dict[str, str] | None:
 def _wheel_build(file: Path) -> str | None:
     """Which of the wheels of one version this is: its build number and first platform tag."""
     try:
-        text = file.read_text(errors="replace")
+        text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     number = re.search(r"^Build:\s*(\S+)", text, re.MULTILINE)
@@ -223,7 +223,7 @@ def _wheel_build(file: Path) -> str | None:
 
 def _line(file: Path) -> str | None:
     try:
-        return file.read_text().strip()
+        return file.read_text(encoding="utf-8").strip()
     except OSError:
         return None
 

@@ -25,6 +25,7 @@ from gemmgrid.measure.supervise.process import Outcome
 from gemmgrid.measure.supervise.request import Request
 from gemmgrid.records.context import digest, known
 from gemmgrid.records.run import SCHEMA_VERSION, new_id, now
+from gemmgrid.records.text import count
 from gemmgrid.system import cgroup
 
 PACKAGE_FOLDER = Path(__file__).resolve().parents[3]
@@ -206,24 +207,33 @@ class _Supervisor:
             **{"status": "env-failed", "reason": None, "flags": [], "stage": "start"},
             **{"failure": None, "unknown": {}},
         }
-        module, job = "gemmgrid.measure.invocation", self._job(index, round_number, soft_s)
+        job = self._job(index, round_number, soft_s, deadline_s)
         try:
             outcome, told = self._run(
-                folder / f"{index}", module, job, deadline_s + GRACE_S, memory
+                folder / f"{index}",
+                "gemmgrid.measure.invocation",
+                job,
+                deadline_s + GRACE_S,
+                memory,
             )
         except OSError as error:
             return invocation | {"reason": str(error), "failure": Outcome().failure("start")}, 0.0
         after = self._conditions(before)
-        if told is None:
+        if told is None or (told["status"] == "ok" and told["stage"] != "done"):
             with suppress(OSError):
                 stage = (folder / f"{index}/result.stage").read_text(encoding="ascii").strip()
                 invocation["stage"] = stage or "start"
             killed = (cgroup.oom_kills() or 0) > (kills or 0)
             status, reason = outcome.died(invocation["stage"], killed, memory)
-            told = invocation | {"status": status, "reason": reason}
+            if told:
+                taken = count("sample", len(told["samples"]["elapsed_ns"]))
+                reason += f"; what it timed is kept, unverified: {taken}"
+            told = {**invocation, **(told or {}), "status": status, "reason": reason}
         invocation = told
         if invocation["status"] != "ok":
             invocation["failure"] = outcome.failure(invocation["stage"])
+        elif outcome.warnings:
+            invocation["warnings"] = outcome.warnings
         invocation["conditions"] = {"before": before, "after": after}
         invocation["flags"] = [
             *invocation.get("flags", []),
@@ -253,7 +263,7 @@ class _Supervisor:
         self.look()
         self.gpu_watch.look()
 
-    def _job(self, index: int, round_number: int, soft_s: float) -> dict[str, Any]:
+    def _job(self, index: int, round_number: int, soft_s: float, left_s: float) -> dict[str, Any]:
         spec = self.request.spec
         return {
             "cell": self.cell.to_json(),
@@ -262,6 +272,7 @@ class _Supervisor:
             "index": index,
             "round": round_number,
             "soft_s": soft_s,
+            "left_s": left_s,
             "expected_prefix": self.request.environment.prefix,
             "sets": self.sets,
             "cache_bytes": self.here.cache_bytes,
@@ -274,7 +285,7 @@ class _Supervisor:
 
     def _evidence(self, folder: Path) -> dict[str, Any]:
         """What really ran, from a process of its own; its failure leaves the timing as it is."""
-        start, job = time.monotonic(), self._job(0, 1, EVIDENCE_S)
+        start, job = time.monotonic(), self._job(0, 1, EVIDENCE_S, EVIDENCE_S)
         try:
             outcome, told = self._run(
                 folder / "evidence", "gemmgrid.measure.dispatch", job, EVIDENCE_S, None

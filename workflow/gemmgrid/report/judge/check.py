@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmgrid.records.files import write_atomically
+from gemmgrid.records.run import UNRANKED
 from gemmgrid.records.text import count
 from gemmgrid.report.read.collect import Collection
 from gemmgrid.report.read.coverage import coverage
@@ -66,7 +67,8 @@ def _judge(wanted: Mapping[str, Any], rows: Mapping[tuple[str, str, str], Row]) 
     if row["status"] != "ok":
         return Judgement(FAIL, place, f"{row['status']}: {row['reason']}")
     if not row.comparable:
-        return Judgement(FAIL, place, f"wrong-threads: {row['threads_seen']} threads worked")
+        doubts = ", ".join(flag for flag in row.flags if flag in UNRANKED)
+        return Judgement(FAIL, place, f"{doubts}: {row['threads_seen']} threads worked")
     if row.protocol != wanted.get("protocol", row.protocol):
         told = f"measured by protocol {row.protocol}, the reference by {wanted['protocol']}"
         return Judgement(FAIL, place, f"{told}: write the references anew ({wanted['entry']})")

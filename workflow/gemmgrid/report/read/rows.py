@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gemmgrid.records import context
 from gemmgrid.records.cell import PROTOCOL, Cell
 from gemmgrid.records.foreign_runs import is_elsewhere
+from gemmgrid.records.run import UNRANKED
 from gemmgrid.records.statistics import by_round, interval, mean
 from gemmgrid.report import statistics
 from gemmgrid.report.read import evidence, foreign_runs, slurm
@@ -83,7 +84,7 @@ class Row:
     @property
     def comparable(self) -> bool:
         """Measured with the threads that its name says: others enter no ranking or verdict."""
-        return self.measured and "wrong-threads" not in self.flags
+        return self.measured and UNRANKED.isdisjoint(self.flags)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -146,7 +147,7 @@ def from_run(
     if run["backend"] != file.backend:
         raise UnusableRunError(f"a run of backend {run['backend']!r} in the folder {file.backend}")
     path = file.path.as_posix()
-    apart = is_elsewhere(run)
+    apart = is_elsewhere(run, machine)
     name = foreign_runs.name_of(file.machine, fields) if apart else file.machine
     row = Row(cell_values(name, file.backend, file.cell, path), protocol=recorded.protocol)
     row.slurm = slurm.read(fields)
@@ -184,10 +185,17 @@ def from_run(
     values["routine_seen"], values["routine_evidence"] = row.evidence.routine
     values["kernel_seen"], values["kernel_evidence"] = row.evidence.kernel
     values.update(_slurm(row.slurm))
-    tail = fields.mapping("failure").get("stderr_tail")
-    row.stderr = clean_lines(tail) if isinstance(tail, str) and tail.strip() else None
+    row.stderr = _said(fields)
     row.context = context.of_run(run)
     return row
+
+
+def _said(fields: Fields) -> str | None:
+    """The end of what a failed process wrote to stdout and to stderr."""
+    failure = fields.mapping("failure")
+    tails = [failure.get("stdout_tail"), failure.get("stderr_tail")]
+    said = [text for text in tails if isinstance(text, str) and text.strip()]
+    return clean_lines("\n".join(said)) or None
 
 
 def standing(history: Sequence[Row]) -> Row:

@@ -1,7 +1,8 @@
-"""Which kind of machine this is: two short hashes over stable hardware facts.
+"""Which kind of machine it is: short hashes over stable hardware facts.
 
-Identical nodes share them. An update of the kernel, a driver or the firmware, a switched-off SMT
-or a container's limits leave them as they are: those are context (`machine.context`).
+Identical nodes share them. An update of the kernel, a driver or the firmware, a switched-off SMT, a
+container's limits or the GPUs that a job was given leave them as they are: those are context
+(`measure.machine.context`).
 """
 
 from __future__ import annotations
@@ -13,13 +14,44 @@ from typing import Any
 from gemmgrid.records.context import digest
 
 GIB = 1 << 30
+LATER = ("last_level_caches", "cards")
+"""Facts that the hash leaves out, so that older records keep theirs: compared one by one."""
 
 
 def identity(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """{"host_id", "host", "gpu_ids"}: the host's hash, what was hashed, and a hash for each GPU."""
+    """{"host_id", "host", "gpu_ids"}: the host's hash, what tells it, and a hash for each GPU.
+
+    `host` holds what was hashed, and what is compared beside the hash (`LATER`).
+    """
     host = host_facts(facts)
     gpu_ids = [digest(gpu_facts(one)) for one in facts.get("gpus") or []]
-    return {"host_id": digest(host), "host": host, "gpu_ids": gpu_ids}
+    later = {"last_level_caches": _last_level(facts), "cards": facts.get("cards")}
+    return {"host_id": digest(host), "host": {**host, **later}, "gpu_ids": gpu_ids}
+
+
+def is_same(
+    host: Mapping[str, Any], gpu: Mapping[str, Any] | None, facts: Mapping[str, Any]
+) -> bool:
+    """Whether a run's `host` and `gpu` are of the kind of machine that machine.json's facts tell.
+
+    A fact of `LATER`, or a GPU, that one of the two does not know is not compared.
+    """
+    there = identity(facts)
+    told = [(host.get(key), there["host"][key]) for key in LATER]
+    used = gpu.get("id") if gpu else None
+    return (
+        host.get("id") == there["host_id"]
+        and all(one == other for one, other in told if one is not None and other is not None)
+        and (not used or not there["gpu_ids"] or used in there["gpu_ids"])
+    )
+
+
+def _last_level(facts: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Size and number of the caches of the highest level; how many CPUs share one is SMT's."""
+    caches = (facts.get("cpu") or {}).get("caches") or []
+    last = max((one["level"] for one in caches), default=None)
+    kept = ("level", "size_bytes", "count")
+    return [{key: one[key] for key in kept} for one in caches if one["level"] == last] or None
 
 
 def host_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
