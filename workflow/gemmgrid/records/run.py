@@ -56,7 +56,6 @@ FLAGS = {
     "budget-spent": "the time budget ended the sampling",
     "short-samples": "a sample was too short against the clock",
     "inconsistent-evidence": "a kernel ran without a routine that was seen",
-    "blas-unverified": "the BLAS behind the call could not be identified",
     "stdout-noise": "the library printed to standard output",
     "other-machine": "the node is not what this machine's earlier runs were made on",
 }
