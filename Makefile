@@ -31,13 +31,14 @@ help: ## this list
 
 setup: .venv/ready
 
-.venv/ready: requirements/run.txt
+.venv/ready: requirements/run.txt pyproject.toml
 	@"$${PYTHON:-python3}" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 		{ echo "gemmgrid needs Python 3.11 or newer; $${PYTHON:-python3} is not. Try: make PYTHON=python3.12" >&2; exit 1; }
 	@echo 'setting up .venv (once) …'
 	@"$${PYTHON:-python3}" -m venv .venv
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' $<)"
 	@.venv/bin/uv pip install --quiet --python .venv/bin/python -r $<
+	@.venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .venv/ready-to-test: requirements/test.txt .venv/ready

@@ -4,5 +4,4 @@ include: "workflow/Snakefile"
 # Snakemake takes the default target from this file only, never from an included one.
 rule all:
     input:
-        [cell.path for cell in PLAN.cells],
-        COMPLETE,
+        finished,

@@ -33,8 +33,8 @@ SUPERVISING = [
 
 FLOORS = {
     "measure": [
-        {"host", "libraries", "peaks"},
-        {"machine", "adapters"},
+        {"host", "libraries", "peaks", "code_pages"},
+        {"machine", "adapters", "probe"},
         {"invocation", "supervise"},
         {"dispatch", "doctor", "node", "explain"},
         {"__main__"},

@@ -34,6 +34,7 @@ class Folder:
         (path / "requirements").mkdir()
         for name in ("run.txt", "test.txt"):
             (path / "requirements" / name).touch()
+        (path / "pyproject.toml").touch()
         for name in ("ready", "ready-to-test"):
             (path / ".venv" / name).touch()
         shutil.copy(ROOT / "Makefile", path)

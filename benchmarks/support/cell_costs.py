@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from typing import Any
 
 from gemmgrid.records import history
 from gemmgrid.records.cell import Cell
-from support import PACKAGE, environments, measuring, tool
+from support import PACKAGE, environments, jobs, measuring
 
 BACKEND = "numpy-openblas"
 
@@ -56,17 +54,12 @@ def measure(name: str, settings: Mapping[str, Any], folder: Path) -> CellCost:
     """Run the cell's job as workflow/rules/measure.smk does; RuntimeError where it is not ok."""
     cell = Cell.parse(name)
     environment = environments.ready(BACKEND)
-    marker = environments.write_marker_for(environment, folder / "marker.json")
-    study = folder / "study.json"
-    document = {"settings": dict(settings), "seed": measuring.SEED, "orders": {}}
-    study.write_text(json.dumps({**document, "tool": tool.describe()}))
-    out = folder / f"{name}.jsonl"
+    out = folder / "benchmark" / BACKEND / f"{name}.jsonl"
     out.unlink(missing_ok=True)
-    command = [sys.executable, "-s", "-m", "gemmgrid.measure", "cell"]
-    command += ["--machine", "benchmark", "--spec", json.dumps(measuring.spec(BACKEND, cell))]
-    command += ["--study", str(study), "--results", str(folder), "--out", str(out)]
-    command += ["--deploy", "venv", "--environment", BACKEND]
-    command += ["--python", environment.python, "--marker", str(marker)]
+    place = {"deploy": "venv", "environment": BACKEND, "python": environment.python, "modules": []}
+    spec = measuring.spec(BACKEND, cell)
+    command = jobs.lay_out(folder, "benchmark", spec, out, dict(settings), place)
+    environments.write_marker_for(environment, folder / f"environments/{BACKEND}.json")
     start = time.perf_counter()
     done = subprocess.run(
         command,

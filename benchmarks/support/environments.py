@@ -37,13 +37,16 @@ def ready(name: str) -> Environment:
 
 def write_marker_for(environment: Environment, path: Path) -> Path:
     """A marker such as the workflow's, for a command that reads one."""
-    document = {
+    document: dict[str, Any] = {
         "status": "ok",
         "prefix": environment.prefix,
         "packages": environment.packages,
         "lock_hash": environment.lock_hash,
         "reason": None,
+        "log_tail": None,
+        "activation": {},
     }
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document), encoding="utf-8")
     return path
 

@@ -6,7 +6,6 @@ PyTorch is imported by the measured processes, never here.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import subprocess
@@ -22,7 +21,7 @@ from typing import Any
 
 from gemmgrid.records import history
 from gemmgrid.records.cell import Cell
-from support import PACKAGE, ROOT, tool
+from support import PACKAGE, ROOT, jobs
 
 MINUTES = 5.0
 SIZES = (4096, 8192, 2048, 1024)
@@ -114,29 +113,29 @@ class Campaign:
         """Whether a cell as long as the longest of its size so far still fits."""
         return self.left_s > max(LEAST_S, self.longest.get(task.cell.n, 0.0))
 
-    def _study(self, task: Task) -> Path:
-        """What the workflow would write for the supervisor, with what is left as the budget."""
-        changes = {
+    def _settings(self, task: Task) -> dict[str, Any]:
+        """What the workflow would tell the supervisor, with what is left as the budget."""
+        return {
+            **SETTINGS,
             **(QUICK if self.given.quick else {}),
             "evidence": self.given.evidence and task.cell.n == EVIDENCE_SIZE,
             "budget_s": min(SETTINGS["budget_s"], max(LEAST_S, self.left_s - LEAST_S)),
         }
-        document = {"settings": {**SETTINGS, **changes}, "seed": 1, "orders": {}}
-        path = self.folder / "study.json"
-        path.write_text(json.dumps({**document, "tool": tool.describe()}))
-        return path
 
     def measure(self, task: Task) -> str:
         """Measure one cell, which prints its line; returns the status of its run."""
         given = self.given
         out = self.results / given.machine / task.backend / f"{task.cell.name}.jsonl"
         before = history.read(out).latest if out.exists() else None
-        spec = json.dumps(task.spec(given.device, self.python_path), sort_keys=True)
-        command = [sys.executable, "-s", "-m", "gemmgrid.measure", "cell"]
-        command += ["--machine", given.machine, "--spec", spec]
-        command += ["--study", str(self._study(task)), "--results", str(self.results)]
-        command += ["--out", str(out), "--deploy", "none", "--environment", f"torch-{given.device}"]
-        command += ["--python", sys.executable]
+        place = {"deploy": "none", "environment": f"torch-{given.device}", "modules": []}
+        command = jobs.lay_out(
+            self.folder,
+            given.machine,
+            task.spec(given.device, self.python_path),
+            out,
+            self._settings(task),
+            {**place, "python": sys.executable},
+        )
         start = time.monotonic()
         process = subprocess.Popen(
             command, env={**os.environ, "PYTHONPATH": str(PACKAGE)}, stderr=subprocess.STDOUT

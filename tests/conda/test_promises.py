@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from pytest import TempPathFactory
 
-from tests.conda.project import Project
+from tests.conda.project import UNTIL, Project
 
 NUMPY = "numpy-openblas"
 BOTH = pytest.mark.parametrize("deploy", ["conda", "venv"])
@@ -149,8 +149,7 @@ def test_only_the_environment_whose_file_changed_is_built_again(project: Project
     names = (NUMPY, "numpy-again")
     (project.folder / "envs/numpy-again.txt").write_text("numpy==2.4.6\n")
     project.register("numpy-again", blas="openblas")
-    project.without_page()
-    target = ["--", *(project.target(name) for name in names)]
+    target = [*UNTIL, "--", *(project.target(name) for name in names)]
     project.run(*target)
     stamps = {name: project.stamp(name) for name in names}
     changed = project.folder / "envs/numpy-again.txt"

@@ -78,6 +78,7 @@ def slurm_conf(base: Path, cgroups: bool) -> str:
             "AccountingStorageHost=127.0.0.1",
             f"AccountingStoragePort={ACCOUNTING_PORT}",
             "AccountingStorageTRES=gres/gpu",
+            "AccountingStorageEnforce=associations",
             "AccountingStoreFlags=job_comment",
             "SlurmdParameters=config_overrides",
             f"NodeName=DEFAULT {default}",

@@ -37,7 +37,6 @@ class SlurmProject(Project):
     def command(self) -> list[str]:
         return [
             *(sys.executable, "-m", "snakemake", "--profile", "profiles/slurm"),
-            *("--slurm-init-seconds-before-status-checks", "1"),
             *("--seconds-between-status-checks", "2", "--latency-wait", "20"),
         ]
 
@@ -78,7 +77,7 @@ class SlurmProject(Project):
 
     def kept(self) -> list[Path]:
         """Runs that jobs have kept and no history holds yet."""
-        return sorted((self.folder / "results/.plan/kept").rglob("*.json"))
+        return sorted((self.folder / "results/.plan/parts").rglob("*.json"))
 
 
 def interrupt(process: subprocess.Popen[str], number: signal.Signals) -> None:

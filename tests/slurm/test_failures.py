@@ -37,7 +37,7 @@ def bad_day(running_cluster: Cluster, tmp_path_factory) -> tuple[SlurmProject, s
             **{"partition": "cpu", "constraint": "icelake&second", "cpus": 2},
             "backends": ["sleeper"],
         },
-        small={"partition": "cpu", "constraint": "icelake", **numpy, "memory_mb": 120},
+        small={"partition": "cpu", "constraint": "icelake", **numpy, "memory_mb": 60},
         taken={"partition": "spare", **numpy},
         failing={"partition": "gpu", **numpy},
         stopped={"partition": "fat", **numpy},
@@ -135,7 +135,7 @@ def test_the_same_command_sends_the_lost_ones_again(bad_day):
     project, _ = bad_day
     lost = [name for name, found in project.statuses().items() if found[-1] == "lost"]
     machines = project.folder / "config/machines.yaml"
-    machines.write_text(machines.read_text().replace("memory_mb: 120", "memory_mb: 2000"))
+    machines.write_text(machines.read_text().replace("memory_mb: 60", "memory_mb: 2000"))
     project.script("sleeper", f'exec {interpreter("numpy-openblas")} "$@"')
     study = project.tiny(SHAPES)
     study["grid"][0]["backends"] = ["numpy-openblas", "sleeper"]

@@ -37,7 +37,7 @@ def grid(running_cluster: Cluster, tmp_path_factory) -> tuple[SlurmProject, str]
 def test_every_machine_gets_its_cells_in_one_allocation(grid):
     project, output = grid
     statuses = project.statuses()
-    assert {name.split("/")[0] for name in statuses} == set(MACHINES)
+    assert {name.split("/")[0] for name in statuses} == set(MACHINES), output
     assert statuses["icelake/numpy-openblas/gemm.float32.32x32x32.t1"] == ["ok"]
     assert measured(output) == 9
     for name, cells in (("icelake", 2), ("milan", 2), ("h200", 3), ("fat", 2)):

@@ -52,9 +52,10 @@ def test_machines_without_the_profile(cluster, project):
     assert project.machines() == []
 
 
-def test_the_executor_without_the_profile(cluster, project):
-    output = project.local("--executor", "slurm", "--jobs", "2", code=1)
-    assert "add --profile profiles/slurm, which limits the resources slot and shared" in output
+def test_shared_nodes_without_the_profile(cluster, project):
+    project.send_to(icelake={**ICELAKE, "exclusive": False})
+    output = project.local("--executor", "gemmgrid-slurm", "--jobs", "2", code=1)
+    assert "add --profile profiles/slurm, which limits the resource shared to 1" in output
     assert project.machines() == []
     assert run("squeue", "-h") == ""
 
@@ -80,7 +81,7 @@ def test_the_forecast(cluster, project):
 def test_an_account_that_the_user_does_not_have(cluster, project):
     project.send_to(icelake={**ICELAKE, "account": "nobody"})
     output = project.snakemake(code=1)
-    assert "config/machines.yaml, icelake.account: The given account nobody appears" in output
+    assert "icelake.account: found 'nobody', and SLURM refuses it: Invalid account" in output
     assert project.machines() == []
 
 

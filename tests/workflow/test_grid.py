@@ -232,7 +232,7 @@ def test_a_dry_run_writes_nothing(tmp_path):
     project = Project(tmp_path)
     before = sorted(path for path in tmp_path.rglob("*") if ".snakemake" not in path.parts)
     output = project.snakemake("-n")
-    assert re.search(r"measure_numpy-openblas\s+2", output) or "measure_numpy-openblas" in output
+    assert re.search(r"output files have to be generated:\n +.*\bmeasure\b", output)
     after = sorted(path for path in tmp_path.rglob("*") if ".snakemake" not in path.parts)
     assert [path for path in after if "__pycache__" not in str(path)] == [
         path for path in before if "__pycache__" not in str(path)

@@ -2,44 +2,57 @@
 # results/: nothing is measured.
 
 
-include: "common/compare.smk"
-
-
 # Before and after; or --config first=… second=… with machines, backends, machine/backend or days.
 rule compare:
+    input:
+        planned,
     log:
         f"{LOGS}/compare.log",
     localrule: True
     conda:
         REPORT_ENVIRONMENT
     params:
-        command=compare_command,
+        command=reporting("compare", *options("first", "second")),
     shell:
-        "{params.command:q} 2> >(tee {log:q} >&2)"
+        "{params.command:q}"
 
 
-# Fails when a cell has left the band that config/references.yaml gives it.
+# Fails when a cell has left the band that config/references.yaml gives it. References name cells by
+# selectors: the plan's side finds out which ones they mean.
 rule check:
+    input:
+        planned,
     log:
         f"{LOGS}/check.log",
     localrule: True
     conda:
         REPORT_ENVIRONMENT
     params:
-        resolve=resolve_command,
-        command=check_command,
+        resolve=logged(
+            "resolve",
+            "gemmgrid.plan.change.references",
+            *("--root", str(ROOT), "--results", "results"),
+            *("--out", f"{STATE}/references.jsonl"),
+        ),
+        command=reporting("check", "--references", f"{STATE}/references.jsonl"),
     shell:
-        "({params.resolve:q} && {params.command:q}) 2> >(tee {log:q} >&2)"
+        "{params.resolve:q} && {params.command:q}"
 
 
 # Writes config/references.yaml from the present state.
 rule references:
+    input:
+        planned,
     log:
         f"{LOGS}/references.log",
     localrule: True
     conda:
         REPORT_ENVIRONMENT
     params:
-        command=references_command,
+        command=reporting(
+            "references",
+            *("--out", str(ROOT / "config/references.yaml")),
+            *options("lower", "upper", "replace"),
+        ),
     shell:
-        "{params.command:q} 2> >(tee {log:q} >&2)"
+        "{params.command:q}"

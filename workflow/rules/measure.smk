@@ -1,52 +1,51 @@
-# One job a cell, one rule a backend, because a rule has one environment. The supervisor that a job
-# starts always appends a run that says what happened. Every job takes all the cores the workflow
-# has, so that two never overlap; how many threads a product uses is part of the cell.
+# One job a block: here a cell, behind SLURM the cells of an allocation. The histories under results/
+# are no output of any rule: jobs append to them, and what is needed is decided from them. A job's
+# token says that it has ended, and is named after the runs that it was for.
+#
+# A rule for each set of environment modules, because that is all that a rule has to know beforehand.
+for number, modules in enumerate(module_sets(PLAN.backends)):
+
+    rule:
+        name:
+            f"measure_modules_{number}" if modules else "measure"
+        input:
+            READY,
+        output:
+            temp(TOKEN),
+        log:
+            f"{LOGS}/{{machine}}/{{block}}.{{round}}.log",
+        wildcard_constraints:
+            block=f"{number}-[0-9a-f]+",
+            round="[0-9]+",
+        priority: priority
+        conda:
+            OWN_ENVIRONMENT
+        envmodules:
+            *modules,
+        threads: THREADS
+        resources:
+            **ALLOCATION,
+        params:
+            command=f"{MEASURE} block" + (" --keep-only" if PLAN.machines else ""),
+        shell:
+            # The site's PYTHONPATH goes on under another name, because the package's takes its place.
+            'GEMMGRID_SITE_PYTHONPATH="${{PYTHONPATH-}}" exec {params.command} {wildcards.block} '
+            "--round {wildcards.round} --token {output:q} --log {log:q}"
 
 
-for entry in PLAN.backends.values():
-    if len(ROUNDS) == 1:
-
-        rule:
-            name:
-                f"measure_{entry.name}"
-            output:
-                update("results/{machine}/{backend}/{cell}.jsonl"),
-            log:
-                LOG,
-            wildcard_constraints:
-                backend=re.escape(entry.name),
-            priority: order
-            conda:
-                conda_file(entry)
-            envmodules:
-                *entry.modules,
-            threads: ALL_CORES
-            params:
-                spec=spec,
-                command=measure_command,
-            shell:
-                RUN
-
-    else:
-
-        rule:
-            name:
-                f"measure_{entry.name}"
-            output:
-                temp(PART),
-            log:
-                f"{LOG}.{{round}}",
-            wildcard_constraints:
-                backend=re.escape(entry.name),
-                round="[0-9]+",
-            priority: order_in_round
-            conda:
-                conda_file(entry)
-            envmodules:
-                *entry.modules,
-            threads: ALL_CORES
-            params:
-                spec=spec,
-                command=round_command,
-            shell:
-                RUN_ROUND
+# What nodes have measured of a block, appended to the histories; what they have not is lost.
+rule settle:
+    input:
+        lambda wildcards: tokens_of(wildcards) or ready(wildcards),
+    output:
+        temp(SETTLED),
+    log:
+        f"{LOGS}/{{machine}}/{{block}}.settled.log",
+    localrule: True
+    conda:
+        OWN_ENVIRONMENT
+    params:
+        command=f"{MEASURE} settle",
+        tokens=tokens_of,
+    shell:
+        "exec {params.command} {wildcards.block} --token {output:q} --log {log:q} --tokens {params.tokens:q}"

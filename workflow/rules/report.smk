@@ -2,73 +2,77 @@
 # which failed, or came from other machines, are in it; only `complete` insists on all of them.
 
 
-include: "common/report.smk"
-
-
 rule tabulate:
     input:
-        [cell.path for cell in PLAN.cells],
+        measured,
+        commands.sources(PACKAGE, "records", "report/*.py", "report/read", "report/judge"),
     output:
         TABLES,
+        STAMP,
+        due=temp(due("tables")),
     log:
-        f"{LOGS}/tabulate.log",
+        f"{LOGS}/tables.log",
+    localrule: True
     conda:
         REPORT_ENVIRONMENT
     params:
-        plan=PLAN.digest,
-        brought=BROUGHT,
-        command=tabulate_command,
+        stamp=[*OURS, "gemmgrid.records.stamp", "--plan", DIGEST, "--out", STAMP],
+        command=reporting("tables"),
     shell:
-        "{params.command:q} 2> >(tee {log:q} >&2)"
+        "{params.stamp:q} && {params.command:q} && touch {output.due:q}"
 
 
 rule render:
     input:
         TABLES,
+        commands.sources(PACKAGE, "report/draw", "report/lesson", "report/page", "report/terminal"),
     output:
         PAGE,
     log:
-        f"{LOGS}/render.log",
+        f"{LOGS}/page.log",
+    localrule: True
     conda:
         REPORT_ENVIRONMENT
     params:
-        command=render_command,
+        command=reporting("page", "--out", PAGE),
     shell:
-        "{params.command:q} 2> >(tee {log:q} >&2)"
+        "{params.command:q}"
 
 
-rule complete:
+rule gate:
     input:
         PAGE,
     output:
         COMPLETE,
     log:
-        f"{LOGS}/complete.log",
+        f"{LOGS}/gate.log",
+    localrule: True
     conda:
         REPORT_ENVIRONMENT
     params:
-        plan=PLAN.digest,
-        summary=summary_command,
-        gate=gate_command,
+        summary=reporting("summary", "--out", PAGE),
+        command=reporting("gate", "--marker", COMPLETE),
     shell:
-        "{params.summary:q} 2> >(tee {log:q} >&2); {params.gate:q}"
+        "{params.summary:q}; {params.command:q}"
+
+
+# Whether every cell of the study is measured: the exit code says it.
+rule complete:
+    input:
+        finished,
 
 
 # The page from what is there, without measuring anything: `snakemake --cores 1 report`.
 rule report:
+    input:
+        planned,
     log:
-        f"{LOGS}/report.log",
+        f"{LOGS}/all.log",
+    localrule: True
     conda:
         REPORT_ENVIRONMENT
     params:
-        command=report_command,
-        summary=summary_command,
+        command=reporting("all", "--out", PAGE),
+        summary=reporting("summary", "--out", PAGE),
     shell:
-        "{params.command:q} 2> >(tee {log:q} >&2); {params.summary:q}"
-
-
-localrules:
-    tabulate,
-    render,
-    complete,
-    report,
+        "{params.command:q}; {params.summary:q}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import yaml
+from jsonschema import Draft202012Validator
 
 from gemmgrid.measure.machine.this_machine import ThisMachine
 from gemmgrid.measure.supervise.request import Environment, Request
 from gemmgrid.measure.supervise.supervisor import measure_cell
 from gemmgrid.records.cell import Cell
-from tests.measure.interpreters import interpreter
+from tests.measure.interpreters import ROOT, interpreter
 
 SETTINGS = {
     "invocations": 1,
@@ -84,6 +86,23 @@ def test_unaligned_operands_lie_where_the_cell_says():
     assert {one["operands"][name]["alignment"] for name in "ABC"} == {16}
     (plain,) = measured("numpy-openblas", "numpy", "gemm.float32.64x64x64.t1")["invocations"]
     assert all(plain["operands"][name]["alignment"] >= 64 for name in "ABC")
+
+
+@pytest.mark.parametrize(
+    ("name", "memory", "pairs"),
+    [("gemm.float32.64x64x64.t2", [True, False], 1), ("dot.float64.1000.t1", [True, True], 0)],
+)
+def test_the_cpus_are_probed_around_the_samples(name, memory, pairs):
+    run = measured("numpy-openblas", "numpy", name, invocations=2)
+    schema = yaml.safe_load((ROOT / "workflow/schemas/run.schema.yaml").read_text("utf-8"))
+    found = [one["probe"] for one in run["invocations"]]
+    for probe in found:
+        validator = Draft202012Validator(schema["$defs"]["probe"] | {"$defs": schema["$defs"]})
+        assert [error.message for error in validator.iter_errors(probe)] == []
+        assert len(probe["before"]["trips"]) == len(probe["after"]["trips"]) == pairs
+        assert len(probe["cpus"]) == 1 + pairs
+    # On a busy machine more than the two are started.
+    assert [probe["memory"] is not None for probe in found[:2]] == memory
 
 
 def test_a_dtype_without_blas_is_a_slow_path():

@@ -36,48 +36,40 @@ SETTINGS = {
 PROMISE = {"cpus": 64, "gpu": False, "platform": "linux-x86_64"}
 
 
+STUDY = {
+    "study": "tiny",
+    "settings": SETTINGS,
+    "seed": 1,
+    "tool": {"version": "0.1.0", "commit": None, "dirty": None},
+    "promises": {"ice": PROMISE},
+}
+SPEC = {
+    "cell": CELL.to_json(),
+    "backend": "numpy-openblas",
+    "adapter": "numpy",
+    "device": "cpu",
+    "blas": "openblas",
+    "options": {},
+    "variables": {"OMP_WAIT_POLICY": "passive"},
+}
+ENDING = {"reason": REASON, "job_id": "9", "node": "ice1", "partition": "cpu"}
+
+
 @pytest.fixture
 def project(tmp_path):
-    """A results folder with the study that the workflow wrote."""
-    study = tmp_path / "results/.plan/study.json"
-    study.parent.mkdir(parents=True)
-    document = {
-        "study": "tiny",
-        "settings": SETTINGS,
-        "seed": 1,
-        "orders": {f"ice/numpy-openblas/{CELL.name}": 17},
-        "tool": {"version": "0.1.0", "commit": None, "dirty": None},
-        "promises": {"ice": PROMISE},
-    }
-    study.write_text(json.dumps(document))
     return tmp_path
 
 
-def entry(project, **changed):
-    spec = {
-        "cell": CELL.to_json(),
-        "backend": "numpy-openblas",
-        "adapter": "numpy",
-        "device": "cpu",
-        "blas": "openblas",
-        "options": {},
-        "variables": {"OMP_WAIT_POLICY": "passive"},
-    }
-    return {
-        "machine": "ice",
-        "spec": json.dumps(spec),
-        "deploy": "venv",
-        "environment": "numpy-openblas",
-        "out": str(project / "results/ice/numpy-openblas" / f"{CELL.name}.jsonl"),
-        "reason": REASON,
-        "slurm": {"job_id": "9", "node": "ice1", "partition": "cpu"},
-    } | changed
+def entry(project):
+    path = project / "results/ice/numpy-openblas" / f"{CELL.name}.jsonl"
+    return {"path": str(path), "spec": SPEC, "order": 17, "occasion": "aa", "latest": None}
 
 
-def record(project, **changed):
-    told = entry(project, **changed)
-    run = lost.record(told, project / "results/.plan/study.json")
-    (*_, written) = history.read(Path(told["out"])).runs
+def record(project, machine="ice", deploy="venv", **ending):
+    places = {"numpy-openblas": {"environment": "numpy-openblas", "deploy": deploy}}
+    told = entry(project)
+    run = lost.record(machine, told, {**STUDY, "backends": places}, ENDING | ending)
+    (*_, written) = history.read(Path(told["path"])).runs
     assert written == json.loads(json.dumps(run))
     problems = Draft202012Validator(SCHEMA).iter_errors(written)
     assert [f"{error.json_path}: {error.message}" for error in problems] == []
@@ -107,19 +99,19 @@ def test_where_it_was_lost(project):
 
 
 def test_a_job_that_was_never_given_a_node(project):
-    where = record(project, slurm={"job_id": "9", "node": None, "partition": "cpu"})["slurm"]
+    where = record(project, node=None)["slurm"]
     assert where["node"] is None
     assert "node" in where["unknown"]
 
 
 def test_a_job_that_slurm_refused(project):
-    run = record(project, slurm=None, reason="SLURM did not take the job: no such account")
+    run = record(project, job_id=None, reason="SLURM did not take the job: no such account")
     assert (run["status"], run["slurm"]) == ("lost", None)
 
 
 def test_a_machine_without_an_entry_promises_nothing(project):
     run = record(project, machine="somewhere")
-    assert (run["promise"], run["order"]) == (None, None)
+    assert run["promise"] is None
 
 
 @pytest.mark.parametrize("deploy", ["venv", "conda", "none"])
@@ -128,7 +120,7 @@ def test_however_the_environment_is_made(project, deploy):
 
 
 def test_the_history_before_it_stays(project):
-    path = Path(entry(project)["out"])
+    path = Path(entry(project)["path"])
     history.append(path, part(name=CELL.name))
     with path.open("ab") as file:
         file.write(b'{"torn')
@@ -155,5 +147,5 @@ def test_the_report_tells_the_reason(project):
 
 def test_a_name_that_leaves_the_results_is_refused(project):
     with pytest.raises(ValueError, match="name"):
-        lost.record(entry(project, machine="../x"), project / "results/.plan/study.json")
-    assert not Path(entry(project)["out"]).exists()
+        record(project, machine="../x")
+    assert not Path(entry(project)["path"]).exists()

@@ -42,6 +42,14 @@ def test_figures_by_hand() -> None:
     assert row["retry"] is None
 
 
+def test_a_process_that_is_set_aside_enters_no_figure() -> None:
+    document = with_times([[1e-3], [9e-3], [1e-3]])
+    document["invocations"][1]["aside"] = "far"
+    row = row_of(document)
+    assert row.times_s == pytest.approx([1e-3] * 2)
+    assert row["invocations"] == 2
+
+
 @pytest.mark.parametrize(
     ("cell", "flops"),
     [

@@ -1,9 +1,9 @@
-"""The measured side's command: `cell` measures, `round` measures one round, `gather` joins rounds;
-`recover` appends what a SLURM campaign left behind, `lost` records what it lost.
+"""The measured side's command: `block` measures one round of a block's cells, one after another;
+`settle` joins what nodes have measured, and records what they have not; `keep` joins what they have
+finished of all blocks, after an interruption.
 
-Always ends with exit code 0 and a run that says what happened, except when it is interrupted or
-the disk refuses the record: then nothing is recorded, and the earlier history is as it was.
-`gather` also fails where the history holds its run already: then nothing was measured.
+Ends with exit code 0 and a run that says what happened, except when it is interrupted or the disk
+refuses the record: then nothing is recorded, and the earlier history is as it was.
 """
 
 from __future__ import annotations
@@ -15,18 +15,23 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from gemmgrid.measure.machine.this_machine import MACHINE_FILE, ThisMachine, UnreadableError
-from gemmgrid.measure.node import lost, node_match, recovery, slurm
+from gemmgrid.measure.node import lost, node_match, slurm
+from gemmgrid.measure.node.parts import Parts
 from gemmgrid.measure.supervise import request as requests
 from gemmgrid.measure.supervise.lock import LockError, measuring
+from gemmgrid.measure.supervise.placement import TRIPS_FILE
 from gemmgrid.measure.supervise.progress import Progress, outcome_line, passing_over
-from gemmgrid.measure.supervise.rounds import gather
 from gemmgrid.measure.supervise.supervisor import measure_cell
-from gemmgrid.records import history
+from gemmgrid.records import files, history
+from gemmgrid.records.context import digest
+from gemmgrid.records.foreign_runs import is_elsewhere
+
+UNKEPT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES})
 
 
 class Interrupted(BaseException):
@@ -37,8 +42,8 @@ class Interrupted(BaseException):
         self.exit_code = exit_code
 
 
-def main(words: list[str] | None = None) -> int:
-    arguments = _arguments(words)
+def main(arguments: list[str] | None = None) -> int:
+    given = _parser().parse_args(arguments)
     parent = os.getppid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
@@ -49,23 +54,27 @@ def main(words: list[str] | None = None) -> int:
             raise Interrupted(1)
 
     try:
-        if arguments.what in ("cell", "round"):
+        study = json.loads((given.state / "study.json").read_text(encoding="utf-8"))
+        if given.what == "keep":
+            keep_finished(study, given.state)
+            return 0
+        block = find_block(given.state / "blocks.jsonl", given.block)
+        if given.what == "block":
             with measuring(look):
-                _measure(arguments, look)
+                measure_block(block, study, given, look)
         else:
-            return {"gather": _append, "recover": _recover, "lost": _lose}[arguments.what](
-                arguments
-            )
+            settle_block(block, study, given)
+        files.write_atomically(given.token, b"{}\n")
     except Interrupted as interruption:
         return interruption.exit_code
     except LockError as error:
         print(f"gemmgrid: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+        if error.errno not in UNKEPT:
             raise
         print(
-            f"{getattr(arguments, 'out', 'results')}: the run could not be kept: {error.strerror}. "
+            f"{error.filename or 'results'}: the run could not be kept: {error.strerror}. "
             "Earlier runs are as they were; make room or set the permissions right, and start "
             "again.",
             file=sys.stderr,
@@ -74,32 +83,115 @@ def main(words: list[str] | None = None) -> int:
     return 0
 
 
-def _measure(arguments: argparse.Namespace, look: Callable[[], None]) -> None:
-    environment = _environment(arguments)
-    request = requests.read_request(arguments.machine, arguments.spec, arguments.study, environment)
-    on_node = arguments.what == "round" and arguments.keep
-    counter = Path() if on_node else arguments.study.with_name("progress.json")
-    progress = Progress(counter, arguments.log)
-    told = f"{arguments.log or progress.path} cannot be written"
-    if arguments.what == "cell":
-        run = _place(measure_cell(request, look), request, arguments.results)
-        history.append(arguments.out, run)
+def find_block(path: Path, name: str) -> dict[str, Any]:
+    """The block of this name from blocks.jsonl; KeyError without one."""
+    start = f'{{"block":"{name}",'
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith(start):
+                return dict(json.loads(line))
+    raise KeyError(f"{path} has no block {name}: it belongs to another start of the workflow")
+
+
+def measure_block(
+    block: Mapping[str, Any],
+    study: Mapping[str, Any],
+    given: argparse.Namespace,
+    look: Callable[[], None],
+) -> None:
+    """One round of every cell, in an order of the round's own; what is there already stays."""
+    rounds, number = study["settings"]["rounds"], given.round
+    cells = sorted(
+        block["cells"],
+        key=lambda one: one["order"] if rounds == 1 else _shuffled(study, number, one),
+    )
+    for entry in cells:
+        parts = Parts(given.state / "parts", entry, rounds)
+        progress = Progress(Path() if given.keep_only else given.state / "progress.json", given.log)
+        told = f"{given.log or progress.path} cannot be written"
+        if not given.keep_only and parts.is_over:
+            parts.forget()
+            continue
+        run = parts.get(number)
+        if run is None:
+            place = study["backends"][entry["spec"]["backend"]]
+            environment = requests.environment_of(place, given.state / "environments")
+            request = requests.make_request(block["machine"], entry, study, environment)
+            request.trips = given.results / block["machine"] / TRIPS_FILE
+            run = measure_cell(request, look, [number] if rounds > 1 else None)
+            run = (_place_on_node if given.keep_only else _place)(run, request, given.results)
+            if rounds == 1 and not given.keep_only:
+                history.append(parts.history, run)
+            else:
+                parts.put(number, run)
+        # Whoever started the workflow counts what nodes have done when it arrives.
         with passing_over(told):
-            progress.done(outcome_line(run))
-        return
-    earlier = recovery.of_this_job(arguments.keep) if on_node else None
-    if earlier:
-        run = earlier
-    else:
-        place = _place_on_node if on_node else _place
-        run = measure_cell(request, look, [arguments.round])
-        run = place(run, request, arguments.results)
-        if on_node:
-            recovery.put(arguments.keep, run)
-    history.write_atomically(arguments.out, history.dumps(run).encode())
-    # Whoever started the workflow counts what nodes have done when it arrives.
-    with passing_over(told):
-        progress.say(outcome_line(run)) if on_node else progress.done(outcome_line(run))
+            progress.say(outcome_line(run)) if given.keep_only else progress.done(outcome_line(run))
+        if not given.keep_only and (rounds > 1 or parts.file(number).exists()):
+            whole = parts.join()
+            if whole and rounds > 1:
+                with passing_over(told):
+                    Progress(Path(), given.log).say(outcome_line(whole))
+
+
+def _shuffled(study: Mapping[str, Any], number: int, entry: Mapping[str, Any]) -> str:
+    return digest([study["seed"], number, entry["path"]])
+
+
+def settle_block(
+    block: Mapping[str, Any], study: Mapping[str, Any], given: argparse.Namespace
+) -> None:
+    """Append what nodes have measured; a cell without all of its rounds is recorded as lost.
+
+    A token of an allocation that did not end well says why: {"lost": {"reason", "job_id", "node",
+    "partition"}}.
+    """
+    gone = strange = 0
+    endings = [json.loads(token.read_bytes()).get("lost") for token in given.tokens]
+    ending = next(filter(None, endings), None) or {"reason": "its job ended without a word"}
+    for entry in block["cells"]:
+        parts = Parts(given.state / "parts", entry, study["settings"]["rounds"])
+        parts.look_anew()
+        if parts.is_over:
+            parts.forget()
+            continue
+        run = parts.join()
+        if run is None:
+            run = lost.record(block["machine"], entry, study, ending)
+            gone += 1
+        strange += is_elsewhere(run)
+        progress = Progress(given.state / "progress.json", given.log)
+        progress.tick(f"{run['machine']}  {outcome_line(run)}")
+    if gone:
+        _say(f"{_counted(gone)} lost; the same command sends them again")
+    if strange:
+        _say(
+            f"{_counted(strange)} ran on nodes that are not what config/machines.yaml promises: "
+            "see the report. The same command sends them again"
+        )
+
+
+def keep_finished(study: Mapping[str, Any], state: Path) -> None:
+    """Append what nodes have finished of the blocks on disk; what they have not may still come."""
+    lines = (state / "blocks.jsonl").read_text(encoding="utf-8").splitlines()
+    kept = 0
+    for entry in (entry for line in lines for entry in json.loads(line)["cells"]):
+        parts = Parts(state / "parts", entry, study["settings"]["rounds"])
+        parts.look_anew()
+        if parts.is_over:
+            parts.forget()
+        else:
+            kept += parts.join() is not None
+    if kept:
+        _say(f"{_counted(kept)} of allocations that did not end well are kept")
+
+
+def _counted(cells: int) -> str:
+    return "1 cell" if cells == 1 else f"{cells} cells"
+
+
+def _say(text: str) -> None:
+    print(f"gemmgrid: {text}", file=sys.stderr, flush=True)
 
 
 def _place(run: dict[str, Any], request: requests.Request, results: Path) -> dict[str, Any]:
@@ -141,90 +233,28 @@ def _place_on_node(run: dict[str, Any], request: requests.Request, results: Path
         return run
 
 
-def _append(arguments: argparse.Namespace) -> int:
-    run = gather(arguments.parts)
-    parts = [json.loads(path.read_text()) for path in arguments.parts]
-    grew = recovery.append_once(arguments.out, run)
-    if arguments.kept:
-        recovery.forget(arguments.kept, parts)
-    progress = Progress(arguments.progress or Path(), arguments.log)
-    told = f"{arguments.log} cannot be written"
-    if not grew:
-        for path in arguments.parts:
-            with passing_over(f"{path} cannot be removed"):
-                path.unlink(missing_ok=True)
-        with passing_over(told):
-            Progress(Path(), arguments.log).say(
-                f"gemmgrid: {arguments.out} holds this run already, so nothing was measured now. "
-                "What was left of it is removed: starting again measures."
-            )
-        return 1
-    if arguments.progress:
-        progress.tick(f"{run['machine']}  {outcome_line(run)}")
-    else:
-        with passing_over(told):
-            progress.say(outcome_line(run))
-    return 0
-
-
-def _recover(arguments: argparse.Namespace) -> int:
-    grown = recovery.recover(arguments.kept, arguments.results, arguments.parts)
-    for path in grown:
-        print(path)
-    if grown:
-        cells = "1 cell" if len(grown) == 1 else f"{len(grown)} cells"
-        print(f"gemmgrid: {cells} of allocations that did not end well are kept", file=sys.stderr)
-    return 0
-
-
-def _lose(arguments: argparse.Namespace) -> int:
-    for entry in json.loads(arguments.cells.read_text()):
-        lost.record(entry, arguments.study)
-    return 0
-
-
-def _environment(arguments: argparse.Namespace) -> requests.Environment:
-    if arguments.deploy == "venv":
-        return requests.venv(arguments.environment, arguments.python, arguments.marker)
-    if arguments.deploy == "conda":
-        return requests.conda(arguments.environment, arguments.prefix)
-    return requests.at_hand(arguments.environment, arguments.python, arguments.modules)
-
-
-def _arguments(words: list[str] | None) -> argparse.Namespace:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gemmgrid", description=__doc__)
     commands = parser.add_subparsers(dest="what", required=True)
-    for name in ("cell", "round"):
+    for name in ("block", "settle", "keep"):
         command = commands.add_parser(name)
-        command.add_argument("--machine", required=True)
-        command.add_argument("--spec", required=True, help="the cell and its backend, as JSON")
-        command.add_argument("--study", type=Path, required=True, help="results/.plan/study.json")
+        command.add_argument("--state", type=Path, default=Path("results/.plan"))
+        if name == "keep":
+            continue
+        command.add_argument("block", help="its name in blocks.jsonl")
         command.add_argument("--results", type=Path, default=Path("results"))
-        command.add_argument("--deploy", choices=("venv", "conda", "none"), required=True)
-        command.add_argument("--environment", required=True)
-        command.add_argument("--python", default="python")
-        command.add_argument("--marker", type=Path)
-        command.add_argument("--prefix", default="", help="the conda environment that is meant")
-        command.add_argument("--modules", nargs="*", default=[], help="modules that must be loaded")
-        command.add_argument("--out", type=Path, required=True)
         command.add_argument("--log", type=Path, help="file that keeps what is printed")
-        if name == "round":
+        command.add_argument("--token", type=Path, required=True, help="written as the last thing")
+        if name == "block":
             command.add_argument("--round", type=int, required=True)
-            command.add_argument("--keep", type=Path, help="outlives a lost job; see measure.kept")
-    command = commands.add_parser("gather")
-    command.add_argument("--out", type=Path, required=True)
-    command.add_argument("--log", type=Path, help="file that keeps what is printed")
-    command.add_argument("--kept", type=Path, help="folder of the runs that jobs keep")
-    command.add_argument("--progress", type=Path, help="file that counts, as for cells")
-    command.add_argument("parts", type=Path, nargs="+")
-    command = commands.add_parser("recover")
-    command.add_argument("--kept", type=Path, required=True)
-    command.add_argument("--results", type=Path, default=Path("results"))
-    command.add_argument("--parts", type=Path, help="folder of the rounds that Snakemake keeps")
-    command = commands.add_parser("lost")
-    command.add_argument("--study", type=Path, required=True)
-    command.add_argument("--cells", type=Path, required=True, help="JSON: see measure.lost")
-    return parser.parse_args(words)
+            command.add_argument(
+                "--keep-only", action="store_true", help="append nothing: on a node"
+            )
+        else:
+            command.add_argument(
+                "--tokens", type=Path, nargs="*", default=[], help="what its allocations left"
+            )
+    return parser
 
 
 def _interrupt(number: int, _frame: object) -> None:

@@ -65,6 +65,16 @@ class Plan:
         )
         return digest([planned, skipped], 16)
 
+    def whole_digest(self, configfiles: Iterable[str]) -> str:
+        """Hash of everything that the plan's files say: also settings and how cells are named."""
+        said = [PLAN_SCHEMA, self.digest, self.study, self.deploy, self.seed, self.settings]
+        places = {
+            name: [backend.environment, backend.python, backend.modules]
+            for name, backend in self.backends.items()
+        }
+        said += [self.promises, list(self.machines), list(configfiles), places]
+        return digest(said, 16)
+
     def write(self, path: Path, configfiles: Iterable[str] = ()) -> None:
         """Write plan.jsonl, atomically: a header, then a line for each cell.
 

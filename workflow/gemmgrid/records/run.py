@@ -57,6 +57,7 @@ FLAGS = {
     "short-samples": "a sample was too short against the clock",
     "inconsistent-evidence": "a kernel ran without a routine that was seen",
     "stdout-noise": "the library printed to standard output",
+    "other-state": "no process ran in the best state that this machine's CPUs have shown",
     "other-machine": "the node is not what this machine's earlier runs were made on",
 }
 """Doubts that leave the number standing."""

@@ -354,6 +354,56 @@ class Verify(TypedDict):
     fresh: Verdict | None
 
 
+class Trip(TypedDict):
+    """A cache line from one CPU to another and back."""
+
+    cpus: list[Natural]  # the two
+    ns: list[float]  # mean time of a trip, each repetition
+
+
+class Arithmetic(TypedDict):
+    """Operations per second of multiply-adds on all CPUs at once, each repetition."""
+
+    all: list[float]  # of all CPUs together
+    slowest: list[float]  # of the slowest of them
+
+
+class Probed(TypedDict):
+    """How the CPUs were at one moment; a machine's states are found from the trips."""
+
+    trips: list[Trip]  # one a pair; none for one thread
+    float32: Arithmetic
+    float64: Arithmetic
+
+
+class ProbedMemory(TypedDict):
+    """What all CPUs together move past the caches, in bytes per second, each pass."""
+
+    bytes: Positive  # size of the arrays
+    triad: list[float]  # a = b + s c
+    read: list[float]  # reading only
+
+
+class Probe(TypedDict):
+    """How the CPUs were right around the samples."""
+
+    cpus: list[Natural] | None  # where the process's busiest threads ran last
+    vectors: Literal["avx512", "avx2", "sse2", "neon"] | None  # of the arithmetic loops
+    before: Probed | None
+    after: Probed | None
+    memory: ProbedMemory | None
+    unknown: Unknown
+
+
+class State(TypedDict):
+    """How near each other the CPUs of a machine have been; records/states.py finds it."""
+
+    name: Literal["near", "far", "farther"]
+    from_ns: float  # its shortest trip
+    to_ns: float  # its longest
+    count: Positive  # trips that showed it
+
+
 class Invocation(TypedDict):
     """One fresh process; of one that ended early, what it knew by then."""
 
@@ -381,6 +431,9 @@ class Invocation(TypedDict):
     threads: NotRequired[Threads]
     samples: NotRequired[Samples]
     stop: NotRequired[Literal["interval", "plateau", "time-limit", "max-samples", "budget"]]
+    probe: NotRequired[Probe]
+    aside: NotRequired[Literal["far", "farther", "changed", "disturbed"] | None]  # its state, where
+    # the process does not count for it
     effective_precision: NotRequired[str | None]
     leftover: NotRequired[Leftover]
     peak_rss_bytes: NotRequired[int]
@@ -440,6 +493,7 @@ class Run(TypedDict):
     started_at: Moment
     ended_at: Moment
     follows: NotRequired[str | None]  # id of the run before it, where the clock was set back since
+    spec: NotRequired[str]  # digest of all that the plan asked for; absent in older records
     machine: Name
     backend: Name
     adapter: str
@@ -460,6 +514,7 @@ class Run(TypedDict):
     settings: dict[str, Any]  # of the study
     order: int | None  # place in the study's shuffled order
     invocations: list[Invocation]
+    states: NotRequired[list[State]]  # of this machine, as known until now, best first
     conditions: Around
     evidence: Evidence | None
     unknown: Unknown

@@ -24,11 +24,14 @@ from gemmgrid.measure.invocation import operands, sampling, selftest  # noqa: E4
 from gemmgrid.measure.invocation.loop import Loop, compile_loop, describe_clock  # noqa: E402
 from gemmgrid.measure.invocation.outcome import Ended  # noqa: E402
 from gemmgrid.measure.invocation.verify import Verdict, verify  # noqa: E402
+from gemmgrid.measure.probe.probe import Probe  # noqa: E402
 from gemmgrid.records.cell import Cell, Options  # noqa: E402
 
 Expires = Callable[[float], bool]
 Document = dict[str, Any]
 
+MEMORY_S = 0.5
+"""Time that the probe of the memory may need; most of it goes to getting its pages."""
 PROBE_SIZE = 256
 """Largest dimension of the products that compare a dtype with float32."""
 SIDE_S = 1.5
@@ -81,13 +84,17 @@ def measure(
     document["selftest"] = selftest.doubling(loop, warmup.inner, expires)
 
     stage("sample")
+    probe = Probe(job["device"], cell.threads)
+    document["probe"] = probe.record
     _poison(call)
+    probe.around("before")
     _CENSUS.start()
     kept_s = min(SIDE_S, job["soft_s"] / 4) if job["index"] == 0 else 0.0
     taken = sampling.take_samples(
         loop, warmup.inner, settings, lambda seconds: expires(seconds + kept_s)
     )
     _CENSUS.stop()
+    probe.around("after")
     document["threads"] = _CENSUS.result(cell.threads, adapter.library_threads())
     document["samples"], document["stop"] = taken.to_json(), taken.stop
 
@@ -105,11 +112,22 @@ def measure(
     _judge(verdicts, "fresh", _with_fresh_operands(adapter, given, call, loop, seed + 2))
     # Behind the samples: what one process does before them, all must do.
     _first_only(document, job, adapter, cell, expires)
+    _probe_memory(probe, cell, job, expires)
 
     for test in (document["selftest"], left):
         if not test["ok"]:
             raise Ended("implausible", test["reason"])
     _flag(document, cell, settings)
+
+
+def _probe_memory(probe: Probe, cell: Cell, job: Document, expires: Expires) -> None:
+    """Last of all, because its arrays push everything else out of the caches."""
+    if job["index"] and cell.routine == "gemm" and not cell.options.cold:
+        probe.skip("memory", "measured by the run's first process")
+    elif expires(MEMORY_S):
+        probe.skip("memory", "no time left in the budget")
+    else:
+        probe.memory(job.get("cache_bytes"))
 
 
 def _where(given: operands.Operands, call: Call) -> Document:

@@ -14,17 +14,19 @@ from gemmgrid.records.context import digest, known
 from gemmgrid.records.run import now
 
 
-def record(entry: Mapping[str, Any], study: Path) -> dict[str, Any]:
+def record(
+    machine: str, entry: Mapping[str, Any], study: Mapping[str, Any], ending: Mapping[str, Any]
+) -> dict[str, Any]:
     """Append the run of one lost cell; returns it.
 
-    entry   {"machine", "spec" (the plan's text), "deploy", "environment", "prefix", "out" (the
-            cell's file), "reason", "slurm": {"job_id", "node", "partition"} or None}
-    study   the file the workflow wrote beside the plan
+    entry    the cell's of blocks.jsonl
+    study    what study.json holds
+    ending   {"reason", "job_id", "node", "partition"}, all but the reason None or left out where
+             no job was made
     """
-    environment = requests.Environment(
-        entry["environment"], entry["deploy"], "python", entry.get("prefix")
-    )
-    request = requests.read_request(entry["machine"], entry["spec"], study, environment)
+    place = study["backends"][entry["spec"]["backend"]]
+    environment = requests.Environment(place["environment"], place["deploy"], "python", None)
+    request = requests.make_request(machine, entry, study, environment)
     variables = dict(request.spec["variables"])
     backend = software.backend_context(
         request.spec, variables, environment.deploy, environment.prefix, None
@@ -39,17 +41,17 @@ def record(entry: Mapping[str, Any], study: Path) -> dict[str, Any]:
     }
     run = blank(request, context, variables, {})
     run["ended_at"] = now()
-    run["reason"] = entry["reason"]
+    run["reason"] = ending["reason"]
     run["promise"] = {**request.promise, "broken": []} if request.promise else None
-    run["slurm"] = _place(entry.get("slurm"))
+    run["slurm"] = _place(ending)
     run["unknown"] = {"host.id": "the job did not live to tell"}
-    history.append(Path(entry["out"]), run)
+    history.append(Path(entry["path"]), run)
     return run
 
 
-def _place(told: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _place(told: Mapping[str, Any]) -> dict[str, Any] | None:
     """What is known of the SLURM job from outside; every key of a run's `slurm` is there."""
-    if not told:
+    if not told.get("job_id"):
         return None
     keys = [
         *("job_id", "node", "partition", "features", "cluster", "account", "qos", "exclusive"),

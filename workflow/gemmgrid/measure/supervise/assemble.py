@@ -8,8 +8,10 @@ from typing import Any
 
 from gemmgrid.measure.machine.identify import gpu_facts
 from gemmgrid.measure.peaks.peaks import least_seconds, peak
+from gemmgrid.measure.supervise.placement import set_aside
 from gemmgrid.records.cell import Cell
 from gemmgrid.records.context import digest
+from gemmgrid.records.states import counted
 from gemmgrid.records.statistics import by_round, mean, relative_half_width
 
 WORST_FIRST = (
@@ -29,7 +31,7 @@ NOISY = 0.05
 """A 95 % interval over processes wider than this share of the rate, each way, is noisy."""
 DOUBTS = frozenset(
     {"few-invocations", "one-round", "noisy", "bimodal", "drift", "no-blas", "slow-path"}
-    | {"inconsistent-evidence"}
+    | {"inconsistent-evidence", "other-state"}
 )
 """Flags of a run as a whole: what a part of it was flagged with says nothing of the whole."""
 SLOW_SHARE = 0.04
@@ -38,8 +40,9 @@ SLOW_SHARE = 0.04
 
 def conclude(run: dict[str, Any], facts: Mapping[str, Any]) -> None:
     """Set the run's status, reason, failure and flags from its invocations and the machine."""
+    set_aside(run)
     invocations = run["invocations"]
-    flags = [flag for invocation in invocations for flag in invocation.get("flags", [])]
+    flags = [flag for invocation in counted(run) for flag in invocation.get("flags", [])]
     flags += run["flags"]
     if invocations:
         worst = min(invocations, key=lambda one: WORST_FIRST.index(one["status"]))
@@ -87,7 +90,8 @@ def seconds_per_call(run: Mapping[str, Any]) -> list[float]:
 
 
 def _sampled(run: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [one for one in run["invocations"] if (one.get("samples") or {}).get("elapsed_ns")]
+    """The invocations that count and have samples."""
+    return [one for one in counted(run) if (one.get("samples") or {}).get("elapsed_ns")]
 
 
 def rate_of(run: Mapping[str, Any]) -> float:
@@ -99,14 +103,14 @@ def _doubts(run: Mapping[str, Any], limits: Mapping[str, Any]) -> list[str]:
     doubts = []
     if len(_sampled(run)) < FEW:
         doubts.append("few-invocations")
-    if len({one["round"] for one in run["invocations"]}) < 2:
+    if len({one["round"] for one in counted(run)}) < 2:
         doubts.append("one-round")
     width = relative_half_width(seconds_per_call(run))
     if width is not None and width > NOISY:
         doubts.append("noisy")
-    if any(_bimodal(one["samples"]["elapsed_ns"]) for one in run["invocations"]):
+    if any(_bimodal(one["samples"]["elapsed_ns"]) for one in counted(run)):
         doubts.append("bimodal")
-    if any(_drifts(one["samples"]["elapsed_ns"]) for one in run["invocations"]):
+    if any(_drifts(one["samples"]["elapsed_ns"]) for one in counted(run)):
         doubts.append("drift")
     evidence = run.get("evidence") or {}
     if evidence.get("no_blas"):

@@ -26,7 +26,7 @@ from gemmgrid.measure.supervise import software
 from gemmgrid.measure.supervise.environment import measured_environment
 from gemmgrid.measure.supervise.request import ENVS
 from gemmgrid.measure.supervise.supervisor import SITE_PATH
-from gemmgrid.records import history, locks
+from gemmgrid.records import files, locks
 from gemmgrid.records.run import now
 
 SCHEMA = 1
@@ -116,7 +116,7 @@ def main(arguments: list[str] | None = None) -> int:
     if text.startswith("@"):
         text = Path(text[1:]).read_text()
     answer = look(json.loads(text))
-    history.write_atomically(given.out, (json.dumps(answer, indent=1) + "\n").encode())
+    files.write_atomically(given.out, (json.dumps(answer, indent=1) + "\n").encode())
     return 0
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gemmgrid.records import locks
 from gemmgrid.records.cell import Cell
 from gemmgrid.records.names import name_problem
 
@@ -29,6 +28,8 @@ class Environment:
     """Why it cannot be used, when that is known beforehand."""
     log_tail: str | None = None
     lock_hash: str | None = None
+    activation: dict[str, str] = field(default_factory=dict)
+    """Variables that activating it sets."""
 
 
 @dataclass
@@ -45,86 +46,77 @@ class Request:
     environment: Environment
     promise: dict[str, Any] | None = None
     """What config/machines.yaml says of the machine; None where it is no entry there."""
+    trips: Path | None = None
+    """File in which the trips between the machine's CPUs are kept; None: they are not."""
 
     @property
     def backend(self) -> str:
         return str(self.spec["backend"])
 
 
-def read_request(machine: str, spec_text: str, study: Path, environment: Environment) -> Request:
-    """The request of a job; `study` is the file the workflow wrote beside the plan.
+def make_request(
+    machine: str,
+    entry: Mapping[str, Any],
+    study: Mapping[str, Any],
+    environment: Environment,
+) -> Request:
+    """The request of one cell of a block.
+
+    entry   the cell's of results/.plan/blocks.jsonl: spec, order
+    study   what results/.plan/study.json holds: settings, seed, tool, promises
 
     Raises ValueError for a name that could leave the results folder.
     """
-    spec = json.loads(spec_text)
+    spec = dict(entry["spec"])
     for name in (machine, spec["backend"]):
         problem = name_problem(name)
         if problem:
             raise ValueError(problem)
-    document = json.loads(study.read_text())
-    cell = Cell.from_json(spec["cell"])
     return Request(
         machine=machine,
         spec=spec,
-        cell=cell,
-        settings=document["settings"],
-        seed=document["seed"],
-        order=document["orders"].get(f"{machine}/{spec['backend']}/{cell.name}"),
-        tool=document["tool"],
+        cell=Cell.from_json(spec["cell"]),
+        settings=study["settings"],
+        seed=study["seed"],
+        order=entry.get("order"),
+        tool=study["tool"],
         environment=environment,
-        promise=document.get("promises", {}).get(machine),
+        promise=study.get("promises", {}).get(machine),
     )
 
 
-def venv(name: str, python: str, marker: Path) -> Environment:
-    """An environment that uv built; the marker beside it says how that went."""
+def environment_of(place: Mapping[str, Any], markers: Path) -> Environment:
+    """The environment of a backend; `place` is what study.json says of it, `markers` the folder of
+    the files that say how the environments were made."""
+    if place["deploy"] == "none":
+        return at_hand(place["environment"], place["python"], place["modules"])
+    return made(place["environment"], place["deploy"], markers / f"{place['environment']}.json")
+
+
+def made(name: str, deploy: str, marker: Path) -> Environment:
+    """An environment that the workflow made; its marker says how that went."""
     try:
-        made = json.loads(marker.read_text())
+        told = json.loads(marker.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        return Environment(name, "venv", python, None, problem=f"{marker}: {error}")
+        return Environment(name, deploy, "python", None, problem=f"{marker}: {error}")
     environment = Environment(
         name,
-        "venv",
-        python,
-        made.get("prefix"),
-        [{**package, "build": None} for package in made.get("packages", [])],
-        lock_hash=made.get("lock_hash"),
+        deploy,
+        f"{told['prefix']}/bin/python",
+        told["prefix"],
+        [{"build": None, **package} for package in told["packages"]],
+        lock_hash=told["lock_hash"],
     )
-    if made.get("status") != "ok":
-        environment.problem = f"the environment {name} could not be built: {made.get('reason')}"
-        environment.log_tail = made.get("log_tail")
+    if deploy == "conda":
+        path = os.pathsep.join([f"{told['prefix']}/bin", os.environ.get("PATH", os.defpath)])
+        environment.activation = {**told["activation"], "PATH": path}
+    if told["status"] != "ok":
+        environment.problem, environment.log_tail = told["reason"], told["log_tail"]
+        if deploy == "venv":
+            environment.problem = f"the environment {name} could not be built: {told['reason']}"
+        else:
+            environment.prefix = None
     return environment
-
-
-def conda(name: str, meant: str) -> Environment:
-    """The conda environment that Snakemake activated for this job.
-
-    `meant` is the folder in which Snakemake keeps it. Snakemake goes on where an activation fails,
-    and then another environment may be active: the one that Snakemake itself was started in.
-    """
-    prefix = os.environ.get("CONDA_PREFIX")
-    problem = None
-    if not prefix or Path(prefix).resolve() != Path(meant).resolve():
-        active = f"{prefix} is active in its place" if prefix else "none is active"
-        problem = f"the conda environment {meant} was not activated: {active}"
-    elif not os.access(Path(prefix, "bin", "python"), os.X_OK):
-        problem = f"the conda environment {meant} is broken: it has no bin/python that runs"
-    if problem or not prefix:
-        cure = "Remove that folder and start again: Snakemake makes it anew"
-        return Environment(name, "conda", "python", None, problem=f"{problem}. {cure}")
-    packages = []
-    for path in sorted(Path(prefix, "conda-meta").glob("*.json")):
-        try:
-            meta = json.loads(path.read_text())
-            packages.append({key: meta.get(key) for key in ("name", "version", "build")})
-        except (OSError, ValueError):
-            packages.append({"name": path.stem, "version": None, "build": None})
-    try:
-        lock = locks.lock_hash(*locks.files_of(name, "conda", ENVS))
-    except OSError:
-        lock = None
-    python = str(Path(prefix, "bin", "python"))
-    return Environment(name, "conda", python, prefix, packages, lock_hash=lock)
 
 
 def at_hand(name: str, python: str, modules: Sequence[str] = ()) -> Environment:

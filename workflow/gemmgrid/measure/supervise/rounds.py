@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 from gemmgrid.measure.machine.this_machine import ThisMachine
 from gemmgrid.measure.supervise.assemble import DOUBTS, conclude
 
 
-def gather(parts: list[Path]) -> dict[str, Any]:
+def gather(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """One run from the parts of its rounds, in the order given.
 
     The first part lends identity, context and evidence; invocations, flags and the time span come
     from all. A round that could not measure makes the run what that round was.
     """
-    runs = [json.loads(path.read_text()) for path in parts]
     run: dict[str, Any] = dict(runs[0])
     run["invocations"] = [one for part in runs for one in part["invocations"]]
     run["flags"] = sorted({flag for part in runs for flag in part["flags"]} - DOUBTS)
@@ -25,6 +22,7 @@ def gather(parts: list[Path]) -> dict[str, Any]:
         "after": runs[-1]["conditions"]["after"],
     }
     run["ended_at"] = runs[-1]["ended_at"]
+    run["states"] = runs[-1].get("states") or []
     run["evidence"] = next((part["evidence"] for part in runs if part["evidence"]), None)
     halted = next((part for part in runs if not part["invocations"]), None)
     if halted:

@@ -20,6 +20,7 @@ from gemmgrid.measure.machine.this_machine import ThisMachine
 from gemmgrid.measure.supervise import feasible, process, software
 from gemmgrid.measure.supervise.assemble import conclude
 from gemmgrid.measure.supervise.environment import measured_environment
+from gemmgrid.measure.supervise.placement import LATER_S, Placement
 from gemmgrid.measure.supervise.process import Outcome
 from gemmgrid.measure.supervise.request import Request
 from gemmgrid.records.context import digest, known
@@ -67,6 +68,7 @@ def blank(
         "status": "lost",
         "reason": None,
         "flags": [],
+        "spec": digest(request.spec),
         "failure": None,
         "host": {"id": None},
         "gpu": None,
@@ -88,6 +90,7 @@ def blank(
         "settings": request.settings,
         "order": request.order,
         "invocations": [],
+        "states": [],
         "conditions": {"before": None, "after": None},
         "evidence": None,
         "unknown": {},
@@ -103,7 +106,11 @@ class _Supervisor:
             self.cell.threads,
             self.device,
             request.spec["variables"],
-            {name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+            {
+                name: value
+                for name, value in {**os.environ, **request.environment.activation}.items()
+                if name != "PYTHONPATH"
+            },
         )
         # An interpreter of the site's own may find its packages through PYTHONPATH.
         inherited = os.environ.get(SITE_PATH) if request.environment.deploy == "none" else None
@@ -112,6 +119,7 @@ class _Supervisor:
         self.here = ThisMachine(self.device, self.env)
         self.sets = feasible.sets(self.cell, self.here.cache_bytes)
         self.gpu_watch = gpu.GpuWatch(gpu.used(self.device, self.env)[0])
+        self.placement = Placement(request.trips, self.here.host["id"], self.cell.threads)
         self.document = self._blank()
 
     def run(self, rounds: list[int] | None) -> dict[str, Any]:
@@ -165,18 +173,23 @@ class _Supervisor:
             if not rounds or index % all_rounds + 1 in rounds
         ]
         budget *= len(chosen) / total
-        longest = 0.0
-        for position, (index, round_number) in enumerate(chosen):
+        longest, wanted, done = 0.0, len(chosen), self.document["invocations"]
+        for index, round_number in chosen:
             remaining = budget - (time.monotonic() - start)
-            if position and remaining < longest:
-                self.document["flags"].append("budget-spent")
+            if done and remaining < longest:
+                self.document["flags"] += ["budget-spent"] if len(done) < wanted else []
                 break
-            share = remaining / (len(chosen) - position)
+            share = remaining / max(1, wanted - len(done))
             invocation, seconds = self._invoke(folder, index, round_number, share, remaining)
             longest = max(longest, seconds)
-            self.document["invocations"].append(invocation)
+            done.append(invocation)
+            self.placement.add(invocation)
             if invocation["status"] != "ok":
                 break
+            if len(done) == len(chosen) and self.placement.another(done, wanted):
+                chosen.append((index + all_rounds, round_number))
+                time.sleep(LATER_S)
+        self.document["states"] = self.placement.states
 
     def _invoke(
         self, folder: Path, index: int, round_number: int, soft_s: float, deadline_s: float
@@ -251,6 +264,7 @@ class _Supervisor:
             "soft_s": soft_s,
             "expected_prefix": self.request.environment.prefix,
             "sets": self.sets,
+            "cache_bytes": self.here.cache_bytes,
             **{key: spec[key] for key in ("backend", "adapter", "device", "blas", "options")},
         }
 

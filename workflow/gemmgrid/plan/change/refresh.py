@@ -1,24 +1,21 @@
-"""Which cells a refresh measures, and the list that `stale` prints."""
+"""Which cells a refresh measures, and the commands for the same study."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from gemmgrid.plan.change.stale import Standing
+from gemmgrid.plan.change.standing import Standing, told_count, told_time
 from gemmgrid.plan.config.errors import choose as allowed
-from gemmgrid.records.context import describe
 
 ONLY = ("stale", "failed", "missing", "all")
 _UNITS = {"min": 60, "h": 3600, "d": 86400, "w": 604800}
 _AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(min|h|d|w)")
-MOST_CELLS = 8
-MOST_CHANGES = 12
 KEYS = ("only", "older_than")
 """Keys of --config that belong to a refresh and not to the study."""
 
@@ -66,38 +63,6 @@ def seconds(age: str) -> float:
     return float(match[1]) * _UNITS[match[2]]
 
 
-def listing(standings: Sequence[Standing], again: str, one_cell: str) -> str:
-    """What `stale` prints: cells grouped by what changed, the time, and the commands.
-
-    again: the command that refreshes; one_cell: the one for a single cell, with `{}` for its file.
-    """
-    stale = [one for one in standings if one.stale]
-    machines = ", ".join(sorted({one.entry.machine for one in standings})) or "no machine"
-    counted = _cells(len(standings))
-    lines = []
-    if not stale:
-        lines.append(f"nothing is stale: {counted} of {machines} fit the machine as it is now")
-    else:
-        lines.append(
-            f"{len(stale)} of {counted} were measured in another context than {machines} has now"
-        )
-    groups = sorted(_groups(stale).items(), key=lambda item: -len(item[1]))
-    for changes, members in groups:
-        lines += ["", f"{_cells(len(members))}, {_about(members)} to measure again, because"]
-        told = [describe(key, (old, new)) for key, old, new in changes]
-        lines += [f"  {text}" for text in told[:MOST_CHANGES]]
-        if len(told) > MOST_CHANGES:
-            lines.append(f"  … and {len(told) - MOST_CHANGES} more changes")
-        lines += [f"    {one.entry.backend}/{one.entry.cell.name}" for one in members[:MOST_CELLS]]
-        if len(members) > MOST_CELLS:
-            lines.append(f"    … and {len(members) - MOST_CELLS} more")
-    if stale:
-        lines += ["", f"measure {_cells(len(stale))} again ({_about(stale)}):", f"  {again}"]
-        lines += ["one cell alone:", f"  {one_cell.format(stale[0].entry.path)}"]
-    lines += _beside(standings)
-    return "\n".join(lines) + "\n"
-
-
 def told(found: Sequence[Standing], only: str | None, older_than: str | None) -> str:
     """One line about what a refresh is going to do."""
     words = only or ("" if older_than else "stale")
@@ -105,46 +70,7 @@ def told(found: Sequence[Standing], only: str | None, older_than: str | None) ->
         words = f"{words} older than {older_than}".strip()
     if not found:
         return f"refresh: no cell is {words}: nothing to do"
-    return f"refresh: {_cells(len(found))} {words}, {_about(found)}"
-
-
-def _groups(stale: Iterable[Standing]) -> dict[tuple[Any, ...], list[Standing]]:
-    grouped: dict[str, tuple[tuple[Any, ...], list[Standing]]] = {}
-    for one in stale:
-        grouped.setdefault(repr(one.changes), (one.changes, []))[1].append(one)
-    return dict(grouped.values())
-
-
-def _beside(standings: Sequence[Standing]) -> Iterator[str]:
-    """What else the reader should know: cells without a run, failed ones, what is not known."""
-    missing = sum(one.missing for one in standings)
-    failed = sum(one.failed for one in standings)
-    if missing or failed:
-        yield ""
-    if missing:
-        made = " of this machine" if any(one.elsewhere and one.missing for one in standings) else ""
-        yield f"{_cells(missing)} without any run{made}: refresh --config only=missing"
-    if failed:
-        yield f"{_cells(failed)} whose latest run failed: refresh --config only=failed"
-    for reason in dict.fromkeys(one.elsewhere for one in standings if one.elsewhere):
-        members = [one for one in standings if one.elsewhere == reason]
-        for alone, when in ((True, "only"), (False, "later")):
-            if count := sum(one.missing is alone for one in members):
-                yield f"{_cells(count)} run {when} on another machine: {reason}"
-    for reason in dict.fromkeys(text for one in standings for text in one.unknown):
-        backends = sorted({one.entry.backend for one in standings if reason in one.unknown})
-        yield f"packages and BLAS of {', '.join(backends)} not compared: {reason}"
-
-
-def _cells(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count} cells"
-
-
-def _about(members: Iterable[Standing]) -> str:
-    total = sum(one.seconds for one in members)
-    if total < 90:
-        return f"about {max(1, round(total))} s"
-    return f"about {round(total / 60)} min" if total < 5400 else f"about {total / 3600:.1f} h"
+    return f"refresh: {told_count(len(found))} {words}, {told_time(found)}"
 
 
 def command(target: str, study: Sequence[str], deploy: str, slurm: bool) -> str:

@@ -39,6 +39,11 @@ class PlannedCell:
     def path(self) -> str:
         return path_of(self.machine, self.backend, self.cell)
 
+    @property
+    def document(self) -> dict[str, Any]:
+        """What the text of the spec says."""
+        return dict(json.loads(self.spec))
+
 
 @dataclass(frozen=True)
 class SkippedCell:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gemmgrid.plan.config.machines import Machine
+from gemmgrid.plan.jobs.blocks import Block
+from gemmgrid.plan.slurm import resources
 
 WIDTH = 100
 SHORTEST = 8
@@ -29,6 +34,42 @@ class Allocation:
     def node_hours(self) -> float:
         """At most: the node is held until the time limit."""
         return self.minutes / 60
+
+
+def allocations(
+    blocks: Iterable[Block], machines: Mapping[str, Machine], settings: Mapping[str, Any]
+) -> list[Allocation]:
+    """What will be sent: each round of a block is an allocation of its own."""
+    return [
+        Allocation(
+            machine=machine.name,
+            cells=len(block.cells),
+            minutes=len(block.cells) * resources.minutes(settings),
+            cpus=machine.cpus,
+            memory_mb=resources.block_memory_mb(block.cells, settings, machine),
+            partition=machine.partition,
+            constraint=machine.constraint,
+            gres=machine.gres,
+            exclusive=machine.exclusive,
+        )
+        for block in blocks
+        for machine in [machines[block.machine]]
+        for _ in block.rounds
+    ]
+
+
+def largest(of: Iterable[Allocation]) -> list[Allocation]:
+    """One for each machine, that asks for as much as any of its allocations."""
+    found: dict[str, Allocation] = {}
+    for one in of:
+        most = found.setdefault(one.machine, one)
+        found[one.machine] = replace(
+            one,
+            cells=max(one.cells, most.cells),
+            minutes=max(one.minutes, most.minutes),
+            memory_mb=max(one.memory_mb or 0, most.memory_mb or 0),
+        )
+    return list(found.values())
 
 
 def forecast(allocations: Sequence[Allocation], matching: Mapping[str, int] | None = None) -> str:

@@ -205,9 +205,11 @@ def standing(history: Sequence[Row]) -> Row:
 
 
 def _timed(invocations: Sequence[Fields]) -> list[Timed]:
-    """The good invocations with their samples as seconds per call, in the order taken."""
+    """The invocations that count, their samples as seconds per call, in the order taken."""
     timed = []
     for invocation in invocations:
+        if invocation.text("aside"):  # it ran in another state of the machine than the best
+            continue
         elapsed = invocation.sequence("samples.elapsed_ns")
         if elapsed and min(elapsed) <= 0:
             raise UnusableRunError("a sample took no time")

@@ -2,8 +2,6 @@
 
 A stub is made once for each (caller, symbol, function) and kept for the life of the process,
 because another thread may be inside it at any time. So switching on and off costs no memory.
-Code is written to an anonymous file first and then mapped as code only: no page is ever writable
-and executable at once, and processors that cache instructions see finished code.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import mmap
-import os
 import platform
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -19,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmgrid.measure import code_pages
 from gemmgrid.measure.dispatch.objects.refusals import ExecutableMemoryError, no_executable_memory
 from gemmgrid.measure.dispatch.trace import code_aarch64, code_x86_64
 from gemmgrid.measure.dispatch.trace.signatures import ADDRESSES, Routine
@@ -111,18 +109,12 @@ class StubMemory:
     def _place(self, code: bytes) -> int:
         """Address of `code`, readable and executable."""
         try:
-            descriptor = os.memfd_create("gemmgrid-stubs", os.MFD_CLOEXEC)
-            try:
-                os.write(descriptor, code)
-                protection = mmap.PROT_READ | mmap.PROT_EXEC
-                page = mmap.mmap(descriptor, len(code), mmap.MAP_PRIVATE, protection)
-            finally:
-                os.close(descriptor)
+            address, page = code_pages.place(code, "gemmgrid-stubs")
         except OSError as error:
             name = errno.errorcode.get(error.errno or 0, "error")
             raise ExecutableMemoryError(no_executable_memory(name, "mmap")) from error
         self._pages.append(page)
-        return np.frombuffer(page, np.uint8).ctypes.data
+        return address
 
     def clear_notes(self) -> None:
         """Forget the notes of the last trace."""
