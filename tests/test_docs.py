@@ -169,3 +169,17 @@ def test_the_example_of_a_study_plans_as_its_page_says(
     assert {one.reason for one in plan.skipped if one.backend == "numpy-openblas"} == {
         "the small ones are enough for float64"
     }
+
+
+def test_the_map_of_the_house_shows_every_room_and_no_other() -> None:
+    text = (
+        read(ROOT / "CONTRIBUTING.md")
+        .partition("workflow/gemmgrid/\n")[2]
+        .partition("    tests/")[0]
+    )
+    heads = [line[:33] for line in text.splitlines() if line[:9].strip()]
+    shown = {room for head in heads for room in re.findall(r"(\w+)/", head)}
+    package = ROOT / "workflow/gemmgrid"
+    wings = [path for path in package.iterdir() if (path / "__init__.py").exists()]
+    rooms = [path for wing in wings for path in wing.iterdir() if (path / "__init__.py").exists()]
+    assert shown == {path.name for path in [*wings, *rooms]}
