@@ -57,7 +57,6 @@ FLAGS = {
     "budget-spent": "the time budget ended the sampling",
     "short-samples": "a sample was too short against the clock",
     "inconsistent-evidence": "a kernel ran without a routine that was seen",
-    "blas-unverified": "the BLAS behind the call could not be identified",
     "stdout-noise": "the library printed to standard output",
     "warned": "the library wrote warnings to standard error",
     "other-state": "no process ran in the best state that this machine's CPUs have shown",
