@@ -14,7 +14,7 @@ from support import environments, on_gpu
 from gemmgrid.plan.hardware import has_cuda, machine_name
 from gemmgrid.records import history
 from gemmgrid.records.cell import Cell
-from gemmgrid.records.run import problems
+from gemmgrid.records.run import problems_of
 from tests.benchmarks.conftest import patiently
 
 SCRIPT = Path(on_gpu.__file__).parents[1] / "on_gpu.sh"
@@ -52,7 +52,7 @@ def test_records_are_packed_ready_for_the_results_folder(tmp_path):
         read = history.read(folder / file)
         assert not read.problems
         (run,) = read.runs
-        assert problems(run) == []
+        assert problems_of(run) == []
         assert run["machine"] == machine
         assert run["status"] == "ok", run["reason"]
         line = rf"^{run['backend']} +{run['cell']['name']} .* GFLOP/s"

@@ -23,6 +23,7 @@ LEFT_OUT = "(left out of the bundle)"
 """Stands for a text of which nothing is known."""
 GAP = "…"
 _PACKAGE = Path(__file__).resolve().parents[2]
+_SOURCES = (_PACKAGE, _PACKAGE.with_name("snakemake_executor_plugin_gemmgrid_slurm"))
 _LONGEST = 300
 """Longer literals are explanations of the source, not parts of messages."""
 _SHORTEST_WORD = 4
@@ -121,7 +122,7 @@ def _first_word(text: str) -> str:
 def _source() -> _Source:
     source = _Source()
     phrases: set[str] = set()
-    for path in sorted(_PACKAGE.rglob("*.py")):
+    for path in sorted(path for folder in _SOURCES for path in folder.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.keyword) and node.arg:
