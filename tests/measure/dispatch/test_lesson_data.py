@@ -20,7 +20,8 @@ def agrees(line: dict[str, Any], dtype: str, name: str) -> bool:
 
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES.keys())
 def test_a_line_is_complete(line: dict[str, Any]) -> None:
-    assert set(line) == {"id", "expression", "says", "where", "match", "claims", "pattern", "note"}
+    told = {"id", "expression", "says", "where", "way", "match", "claims", "pattern", "note"}
+    assert set(line) == told
     assert set(line["claims"]) == set(line["pattern"]) == set(line["match"]["dtype"])
     for dtype, claimed in line["claims"].items():
         assert agrees(line, dtype, claimed)
