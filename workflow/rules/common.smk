@@ -340,7 +340,7 @@ def forget_start():
 
 # What an input function refuses is told as what is wrong at parse time: without its stack.
 REFUSED = re.compile(
-    r"InputFunctionException in rule .*?\n\s*(WorkflowError:\n.*?)\nWildcards:", re.S
+    r"InputFunctionException in \w+ .*?\n\s*(WorkflowError:\n.*?)\nWildcards:", re.S
 )
 
 
