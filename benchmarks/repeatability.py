@@ -21,7 +21,6 @@ import json
 import random
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +36,6 @@ from gemmgrid.measure.supervise.rounds import gather
 from gemmgrid.records.cell import PROTOCOL, Cell
 from gemmgrid.records.context import digest
 from gemmgrid.records.files import write_atomically
-from gemmgrid.records.history import dumps
 from gemmgrid.records.statistics import interval, mean
 
 KEPT = ROOT / "results" / ".benchmarks" / "repeatability"
@@ -104,11 +102,7 @@ def repeat(cells: Sequence[Point], way: str, number: int, settings: Mapping[str,
 
 def _gathered(point: Point, runs: list[dict[str, Any]]) -> list[float]:
     """Seconds per call of the processes of the gathered run; none where that publishes no rate."""
-    with tempfile.TemporaryDirectory(prefix="gemmgrid-repeatability-") as folder:
-        files = [Path(folder, f"{number}.json") for number in range(len(runs))]
-        for file, run in zip(files, runs, strict=True):
-            file.write_text(dumps(run))
-        whole = gather(files)
+    whole = gather(runs)
     if whole["status"] == "ok":
         return seconds_per_call(whole)
     print(f"lost: {' '.join(point)}: {whole['status']}: {whole['reason']}", flush=True)
