@@ -23,7 +23,7 @@ BACKENDS = {"scipy", "torch", "mlx", "jax"}
 WATCHING = {"psutil", "pynvml"}
 """What the supervising side loads when it needs it, and a measured process never."""
 SUPERVISING = [
-    "gemmgrid.measure.__main__",
+    "gemmgrid.measure.command",
     "gemmgrid.measure.supervise.supervisor",
     "gemmgrid.measure.supervise.rounds",
     "gemmgrid.measure.doctor",
@@ -37,7 +37,7 @@ FLOORS = {
         {"machine", "adapters", "probe"},
         {"invocation", "supervise"},
         {"dispatch", "doctor", "node", "explain"},
-        {"__main__"},
+        {"command"},
     ],
     "report": [
         {"statistics"},
@@ -46,7 +46,7 @@ FLOORS = {
         {"judge"},
         {"draw"},
         {"page", "tables"},
-        {"__main__"},
+        {"command"},
     ],
 }
 """Each wing's rooms from the bottom: a room imports itself and what lies on lower floors."""
@@ -167,7 +167,7 @@ def test_the_supervising_side_starts_with_the_standard_library_only(module):
 
 
 def test_reporting_loads_no_backend():
-    assert not loaded("gemmgrid.report.__main__") & BACKENDS
+    assert not loaded("gemmgrid.report.command") & BACKENDS
 
 
 @pytest.mark.parametrize(

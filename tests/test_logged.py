@@ -23,12 +23,19 @@ if sys.argv[1:] == ["kill"]:
     os.kill(os.getpid(), 15)
 sys.exit(int(sys.argv[1]) if sys.argv[1:2] and sys.argv[1].isdigit() else 0)
 """
+START = """
+import runpy, sys
+from pathlib import Path
+from gemmgrid.logged import keeping_stderr
+with keeping_stderr(Path(sys.argv.pop(1))):
+    runpy.run_module("program", run_name="__main__", alter_sys=True)
+"""
 
 
 def run(folder: Path, *arguments: str, log: str = "deep/a.log") -> subprocess.CompletedProcess[str]:
     (folder / "program.py").write_text(PROGRAM)
     return subprocess.run(
-        [sys.executable, "-m", "gemmgrid.logged", str(folder / log), "program", *arguments],
+        [sys.executable, "-c", START, str(folder / log), *arguments],
         env={**os.environ, "PYTHONPATH": f"{PACKAGE}:{folder}"},
         capture_output=True,
         text=True,

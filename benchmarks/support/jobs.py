@@ -34,6 +34,6 @@ def lay_out(
     study["backends"] = {spec["backend"]: place}
     (state / "blocks.jsonl").write_text(json.dumps(block, separators=(",", ":")) + "\n")
     (state / "study.json").write_text(json.dumps(study))
-    command = [sys.executable, "-s", "-m", "gemmgrid.measure", "block", NAME, "--round", "1"]
+    command = [sys.executable, "-s", "-m", "gemmgrid", "block", NAME, "--round", "1"]
     command += ["--state", str(state), "--results", str(out.parents[2])]
     return [*command, "--token", str(state / "token")]

@@ -105,7 +105,7 @@ def by_uv(project: Project, environments: list[str]) -> Times:
 def build_venv(into: Path, name: str, variables: dict[str, str]) -> dict[str, Any]:
     """Build a venv by the workflow's own command; returns the marker."""
     marker = into / f"{name}.json"
-    command = [sys.executable, "-m", "gemmgrid.plan.environments", "build", name]
+    command = [sys.executable, "-m", "gemmgrid", "build", name]
     places = ["--envs", str(ROOT / "envs"), "--into", str(into), "--marker", str(marker)]
     package = {"PYTHONPATH": str(ROOT / "workflow")}
     env = {**clean(os.environ), **variables, **package}

@@ -26,7 +26,7 @@ def interpreter(environment: str) -> Path:
     python = FOLDER / environment / "bin" / "python"
     if not python.exists():
         marker = FOLDER / f"{environment}.json"
-        build = [sys.executable, "-m", "gemmgrid.plan.environments", "build", environment]
+        build = [sys.executable, "-m", "gemmgrid", "build", environment]
         places = ["--envs", ROOT / "envs", "--into", FOLDER, "--marker", marker]
         subprocess.run([*build, *map(str, places)], env=variables(), check=False)
         if not python.exists():

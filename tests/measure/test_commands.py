@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgrid.measure import __main__ as command
+from gemmgrid.measure import command
 from gemmgrid.measure.machine.this_machine import ThisMachine
 from gemmgrid.measure.node import slurm
 from gemmgrid.measure.supervise.progress import Progress
@@ -79,7 +79,7 @@ class Folder:
         # Without a PATH no controller of this machine is asked.
         env = {"PYTHONPATH": PACKAGE, "TMPDIR": str(self.root), "PATH": ""}
         return subprocess.run(
-            [sys.executable, "-m", "gemmgrid.measure", *arguments],
+            [sys.executable, "-m", "gemmgrid", *arguments],
             cwd=self.root,
             env={**env, **({"SLURM_JOB_ID": job} if job else {})},
             capture_output=True,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgrid.report.__main__ import main
+from gemmgrid.report.command import main
 from gemmgrid.report.terminal.text import number, wants_colour
 from tests.report import synthetic
 
@@ -21,7 +21,7 @@ CELL = synthetic.gemm(64)
 
 def report(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "gemmgrid.report", *map(str, arguments)],
+        [sys.executable, "-m", "gemmgrid", *map(str, arguments)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": "workflow", **environment},
         capture_output=True,
@@ -173,7 +173,7 @@ def test_colours_only_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> 
 def test_all_makes_tables_and_page(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "results", synthetic.run(CELL))
     out = tmp_path / "reports" / "index.html"
-    found = report("all", "--results", tmp_path / "results", "--out", out)
+    found = report("report", "--results", tmp_path / "results", "--out", out)
     assert found.returncode == 0, found.stderr
     assert out.exists()
     assert (tmp_path / "results" / "tables" / "cells.parquet").exists()
@@ -182,7 +182,7 @@ def test_all_makes_tables_and_page(tmp_path: Path) -> None:
 def test_drawing_needs_no_display_and_tables_no_drawing(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path, synthetic.run(CELL))
     code = (
-        "import sys; from gemmgrid.report.__main__ import main; "
+        "import sys; from gemmgrid.report.command import main; "
         f"main(['tables', '--results', {str(tmp_path)!r}]); "
         "sys.exit('matplotlib' in sys.modules)"
     )

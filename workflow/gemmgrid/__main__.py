@@ -1,4 +1,7 @@
-"""The one command: `python -m gemmgrid COMMAND …`. What follows a command is its module's own."""
+"""The one command: `python -m gemmgrid COMMAND …`. What follows a command is its module's own.
+
+`--log FILE` before the command keeps its standard error in that file as well.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
-REPORT, BUNDLES = "gemmgrid.report.__main__", "gemmgrid.report.bundles.__main__"
-MEASURE = "gemmgrid.measure.__main__"
+from gemmgrid.logged import keeping_stderr
+
+REPORT, BUNDLES = "gemmgrid.report.command", "gemmgrid.report.bundles.command"
+MEASURE = "gemmgrid.measure.command"
 
 
 @dataclass(frozen=True)
@@ -28,13 +34,13 @@ FOR_PEOPLE = {
     "references": Command(REPORT, "write config/references.yaml", ("references",)),
     "bundle": Command(BUNDLES, "one machine's results in one file", ("bundle",)),
     "unpack": Command(BUNDLES, "take in the results of another machine", ("unpack",)),
-    "doctor": Command("gemmgrid.measure.doctor.__main__", "what makes timings noisy here"),
+    "doctor": Command("gemmgrid.measure.doctor.command", "what makes timings noisy here"),
 }
 FOR_THE_WORKFLOW = {
     "make": Command("gemmgrid.make", "start what a target of the Makefile stands for"),
-    "build": Command("gemmgrid.plan.environments.__main__", "one environment, by uv", ("build",)),
-    "conda": Command("gemmgrid.plan.environments.__main__", "describe one of conda's", ("conda",)),
-    "plan": Command("gemmgrid.plan.__main__", "write the plan and the blocks of a start"),
+    "build": Command("gemmgrid.plan.environments.command", "one environment, by uv", ("build",)),
+    "conda": Command("gemmgrid.plan.environments.command", "describe one of conda's", ("conda",)),
+    "plan": Command("gemmgrid.plan.command", "write the plan and the blocks of a start"),
     "block": Command(MEASURE, "measure one round of a block of cells", ("block",)),
     "settle": Command(MEASURE, "append what nodes have measured of a block", ("settle",)),
     "keep": Command(MEASURE, "append what an interrupted start left behind", ("keep",)),
@@ -43,6 +49,7 @@ FOR_THE_WORKFLOW = {
     "stale": Command("gemmgrid.plan.change.stale", "runs of another context than that"),
     "resolve": Command("gemmgrid.plan.change.references", "references, as single cells"),
     "judge": Command(REPORT, "fail when one of those has left its band", ("check",)),
+    "stamp": Command("gemmgrid.records.stamp", "what the tables are made from"),
     "tables": Command(REPORT, "the report's tables", ("tables",)),
     "page": Command(REPORT, "the report's page", ("page",)),
     "gate": Command(REPORT, "fail where the study is not complete", ("gate",)),
@@ -74,6 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code, 2 where there is no such command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # for an ASCII terminal
+    if given[:1] == ["--log"] and len(given) > 1:
+        with keeping_stderr(Path(given[1])):
+            return main(given[2:])
     if given and given[0] in COMMANDS:
         command = COMMANDS[given[0]]
         # Only now: a command loads what it needs, and drawing alone takes seconds to import.

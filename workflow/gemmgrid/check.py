@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from gemmgrid.plan.change import references
-from gemmgrid.report import __main__ as report
+from gemmgrid.report import command as report
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,13 +1,11 @@
-"""Runs one of our commands with its standard error kept in a file as well.
+"""A command's standard error kept in a file as well.
 
-`python -m gemmgrid.logged LOG MODULE ARGUMENT …`. In the same process, so that signals, exit code
-and the order of what is printed are the command's own.
+In the same process, so that signals, exit code and the order of what is printed are its own.
 """
 
 from __future__ import annotations
 
 import os
-import runpy
 import sys
 import threading
 from collections.abc import Iterator
@@ -48,24 +46,10 @@ def keeping_stderr(log: Path) -> Iterator[None]:
     copier.start()
     try:
         yield
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        raise SystemExit(1) from None
     finally:
         sys.stderr.flush()
         os.dup2(own, 2)
         copier.join(DRAIN_S)
-
-
-def main() -> None:
-    log, module, *arguments = sys.argv[1:]
-    sys.argv = [module, *arguments]
-    with keeping_stderr(Path(log)):
-        try:
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
-        except SystemExit:
-            raise
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-            raise SystemExit(1) from None
-
-
-if __name__ == "__main__":
-    main()

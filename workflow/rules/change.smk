@@ -19,10 +19,10 @@ rule look:
     params:
         request=lambda wildcards: MACHINES.question(wildcards.machine),
         answer=lambda wildcards: LOOK.format(machine=wildcards.machine),
-        command=[*OURS, "gemmgrid.logged"],
+        command=[*OURS, "--log"],
     shell:
         'GEMMGRID_SITE_PYTHONPATH="${{PYTHONPATH-}}" {params.command:q} {log:q} '
-        "gemmgrid.measure.supervise.current_context --request {params.request:q} "
+        "context --request {params.request:q} "
         "--out {params.answer:q} && touch {output:q}"
 
 

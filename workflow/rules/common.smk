@@ -50,7 +50,7 @@ from gemmgrid.records.context import digest
 # said in plain words before Snakemake shows the command that said it.
 CHATTER = re.compile(
     r"Select jobs to execute|Execute \d"
-    r"|RuleException:.*gemmgrid\.report.*(gate|compare|check|references)",
+    r"|RuleException:.*-m gemmgrid --log \S+ (gate|compare|judge|references)",
     re.S,
 )
 logger.addFilter(lambda record: not CHATTER.match(str(record.msg)))
@@ -113,21 +113,20 @@ LACKS = [n for n in commands.REPORT_NEEDS if DEPLOY == "conda" and not importlib
 REPORT_ENVIRONMENT = str(ROOT / "envs/report.yaml") if LACKS or DEPLOY != "conda" else None
 # Under --use-conda no environment is made for what runs under the Python that runs Snakemake.
 OWN_ENVIRONMENT = None if DEPLOY == "conda" else str(ROOT / "envs/report.yaml")
-MEASURE = shlex.join([*OURS, "gemmgrid.measure"])
 # Part of a shell text as it is, for speed: parameters of ten thousand jobs take a second.
-MEASURE_BLOCK = f"{MEASURE} block{' --keep-only' if PLAN.machines else ''}"
+MEASURE_BLOCK = f"{shlex.join(OURS)} block{' --keep-only' if PLAN.machines else ''}"
 MEASURE_BLOCK = MEASURE_BLOCK.replace("{", "{{").replace("}", "}}")
 
 
-def logged(log, module, *arguments):
+def logged(log, *command, ours=OURS):
     """A command of ours whose standard error is kept in a file as well."""
-    return [*OURS, "gemmgrid.logged", f"{LOGS}/{log}.log", module, *arguments]
+    return [*ours, "--log", f"{LOGS}/{log}.log", *command]
 
 
 def reporting(what, *arguments, python="python" if LACKS else sys.executable):
     """A command of the report wing; where it has a conda environment, that is active in the job."""
-    command = [*commands.ours(PACKAGE, python), "gemmgrid.logged", f"{LOGS}/{what}.log"]
-    return [*command, "gemmgrid.report", what, "--results", "results", *arguments]
+    ours = commands.ours(PACKAGE, python)
+    return logged(what, what, "--results", "results", *arguments, ours=ours)
 
 
 def reporting_now(what, *arguments):
@@ -172,7 +171,7 @@ def make_command(name):
             what = ["conda", name, "--prefix", conda_prefix(name)]
         else:
             what = ["build", name, "--into", ".envs"]
-        return logged(f"environments/{name}", "gemmgrid.plan.environments", *what, *places)
+        return logged(f"environments/{name}", *what, *places)
 
     return command
 
@@ -239,7 +238,7 @@ def plan_command(wildcards, threads):
     found = [cell for one in blocks().values() for cell in one.cells]
     return logged(
         "plan",
-        "gemmgrid.plan",
+        "plan",
         *("--root", str(ROOT), "--config", json.dumps(config, default=str), "--deploy", DEPLOY),
         *(("--modules",) if "env-modules" in METHODS else ()),
         *("--files", *CONFIGFILES, "--sizes", json.dumps(SIZES)),
@@ -283,7 +282,7 @@ def one_cell(wildcards):
 
 
 # What a machine is like now, and which cells no longer describe it.
-LOOKER = [*OURS, "gemmgrid.measure.supervise.current_context"]
+LOOKER = [*OURS, "context"]
 STUDY_ARGUMENTS = study_arguments(
     workflow.config_settings.configfiles, workflow.config_settings.config
 )
@@ -301,7 +300,7 @@ def refreshed():
 
 def stale_command(wildcards, threads):
     words = ["--plan", PLAN_FILE, *MACHINES.listing_words()]
-    return logged("stale", "gemmgrid.plan.change.stale", *words)
+    return logged("stale", "stale", *words)
 
 
 # The backend that `explain` asks about, and the command that explains.
@@ -316,7 +315,7 @@ if EXPLAINED is None:
 def explanation(wildcards, threads):
     python = interpreter(EXPLAINED, DEPLOY, ROOT)
     return logged(
-        "explain", "gemmgrid.measure.explain", *commands.explain(EXPLAINED, python, ASKED)
+        "explain", "explain", *commands.explain(EXPLAINED, python, ASKED)
     )
 
 

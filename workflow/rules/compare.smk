@@ -23,18 +23,18 @@ rule check:
     input:
         planned,
     log:
-        f"{LOGS}/check.log",
+        f"{LOGS}/judge.log",
     localrule: True
     conda:
         REPORT_ENVIRONMENT
     params:
         resolve=logged(
             "resolve",
-            "gemmgrid.plan.change.references",
+            "resolve",
             *("--root", str(ROOT), "--results", "results"),
             *("--out", f"{STATE}/references.jsonl"),
         ),
-        command=reporting("check", "--references", f"{STATE}/references.jsonl"),
+        command=reporting("judge", "--references", f"{STATE}/references.jsonl"),
     shell:
         "{params.resolve:q} && {params.command:q}"
 

@@ -16,5 +16,5 @@ onerror:
     forget_start()
     # A lost job blocks everything behind it: make the report of what is there.
     if blocks():
-        for what in ("all", "summary"):
+        for what in ("report", "summary"):
             subprocess.run(reporting_now(what, "--out", PAGE), check=False)

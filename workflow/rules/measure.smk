@@ -43,7 +43,7 @@ rule settle:
     conda:
         OWN_ENVIRONMENT
     params:
-        command=f"{MEASURE} settle",
+        command=f"{shlex.join(OURS)} settle",
         tokens=tokens_of,
     shell:
         "exec {params.command} {wildcards.block} --token {output:q} --log {log:q} --tokens {params.tokens:q}"

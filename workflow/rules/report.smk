@@ -16,7 +16,7 @@ rule tabulate:
     conda:
         REPORT_ENVIRONMENT
     params:
-        stamp=[*OURS, "gemmgrid.records.stamp", "--plan", DIGEST, "--out", STAMP],
+        stamp=[*OURS, "stamp", "--plan", DIGEST, "--out", STAMP],
         command=reporting("tables"),
     shell:
         "{params.stamp:q} && {params.command:q} && touch {output.due:q}"
@@ -67,12 +67,12 @@ rule report:
     input:
         planned,
     log:
-        f"{LOGS}/all.log",
+        f"{LOGS}/report.log",
     localrule: True
     conda:
         REPORT_ENVIRONMENT
     params:
-        command=reporting("all", "--out", PAGE),
+        command=reporting("report", "--out", PAGE),
         summary=reporting("summary", "--out", PAGE),
     shell:
         "{params.command:q}; {params.summary:q}"

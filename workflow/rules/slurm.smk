@@ -92,7 +92,7 @@ def keep_what_is_finished():
     """After an interruption: append what nodes have measured; what they have not may still come."""
     there = all(Path(one).exists() for one in (STUDY, files.BLOCKS, files.PARTS))
     if PLAN.machines and there and hold_folder():  # otherwise the workflow that has it is at it
-        subprocess.run([*OURS, "gemmgrid.measure", "keep"], check=False)
+        subprocess.run([*OURS, "keep"], check=False)
 
 
 def take_up():

@@ -66,7 +66,7 @@ def table(project: Project) -> list[dict[str, str]]:
     targets = [f"results/{MACHINE}/{name}/{cell}.jsonl" for name in BACKENDS for cell in cells]
     done = project.run("--use-conda", "--", *targets)
     assert done.returncode == 0, done.stdout
-    command = [sys.executable, "-m", "gemmgrid.report", "tables", "--results", "results"]
+    command = [sys.executable, "-m", "gemmgrid", "tables", "--results", "results"]
     path = {"PYTHONPATH": str(project.folder / "workflow")}
     subprocess.run(command, cwd=project.folder, env={**os.environ, **path}, check=True)
     with (project.folder / "results/tables/cells.csv").open() as file:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gemmgrid.measure import machine
-from gemmgrid.measure.doctor import __main__ as doctor
+from gemmgrid.measure.doctor import command as doctor
 from gemmgrid.measure.doctor.advice import CHECKS, Advice, Seen, advise
 from gemmgrid.measure.host import conditions
 from tests.measure import machine_trees as trees
@@ -149,7 +149,7 @@ def test_the_text(tmp_path):
 
 def test_the_command():
     done = subprocess.run(
-        [sys.executable, "-m", "gemmgrid.measure.doctor"],
+        [sys.executable, "-m", "gemmgrid", "doctor"],
         capture_output=True,
         text=True,
         check=True,

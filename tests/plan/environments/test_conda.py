@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgrid.plan.environments.__main__ import main
+from gemmgrid.plan.environments.command import main
 from gemmgrid.plan.environments.conda import activation, describe
 
 HOOK = """export MKL_INTERFACE_LAYER=LP64

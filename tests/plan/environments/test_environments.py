@@ -58,7 +58,7 @@ def folder(tmp_path, monkeypatch):
 
 def command(folder: Path, name: str, *more: str) -> list[str]:
     return [
-        *(sys.executable, "-m", "gemmgrid.plan.environments", "build", name),
+        *(sys.executable, "-m", "gemmgrid", "build", name),
         *("--envs", str(folder / "envs"), "--into", str(folder / ".envs")),
         *("--marker", str(folder / f".envs/{name}.json"), *more),
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgrid.plan.__main__ import main
+from gemmgrid.plan.command import main
 from gemmgrid.plan.jobs import files
 from gemmgrid.plan.jobs.blocks import divide
 from gemmgrid.plan.jobs.commands import files_named, read_block, sources

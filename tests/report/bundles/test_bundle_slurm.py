@@ -10,7 +10,7 @@ import pytest
 
 from gemmgrid.records import history
 from gemmgrid.report.bundles import pack, unpack
-from gemmgrid.report.bundles.__main__ import main
+from gemmgrid.report.bundles.command import main
 from gemmgrid.report.bundles.layout import BundleError
 from gemmgrid.report.bundles.redact import Redactor
 from gemmgrid.report.read.collect import collect

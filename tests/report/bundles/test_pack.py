@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gemmgrid.report.bundles import archive, layout, pack, unpack
-from gemmgrid.report.bundles.__main__ import main
+from gemmgrid.report.bundles.command import main
 from gemmgrid.report.bundles.layout import BundleError
 from gemmgrid.report.read.collect import Collection, collect
 from tests.report import synthetic

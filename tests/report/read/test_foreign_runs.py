@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from gemmgrid.report import tables
-from gemmgrid.report.__main__ import main
+from gemmgrid.report.command import main
 from gemmgrid.report.draw.panels import size_sweeps, thread_scalings
 from gemmgrid.report.judge import compare, compare_command
 from gemmgrid.report.page.sections import SECTIONS

@@ -35,7 +35,3 @@ def main(arguments: list[str] | None = None) -> int:
     passed = [one for one in given.arguments if one != "--"]
     fixed = ["--threads", str(given.threads), "--device", given.device]
     os.execve(python, [*command, *passed, *fixed], env)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

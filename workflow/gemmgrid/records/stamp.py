@@ -1,6 +1,6 @@
 """A stamp of all results: tables made from results of another stamp are out of date.
 
-`python -m gemmgrid.records.stamp --results results --plan DIGEST --out FILE` writes it. Times of
+`gemmgrid stamp --results results --plan DIGEST --out FILE` writes it. Times of
 files decide nothing, so results that were copied, cloned or unpacked count as what they are.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,14 +44,10 @@ def read(file: Path) -> str | None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m gemmgrid.records.stamp", description=__doc__)
+    parser = argparse.ArgumentParser(prog="gemmgrid stamp", description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--plan", required=True, help="the plan's digest")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(arguments)
     write_atomically(given.out, f"{stamp(given.results, given.plan)}\n".encode())
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

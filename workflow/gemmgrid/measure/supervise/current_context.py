@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -118,7 +117,3 @@ def main(arguments: list[str] | None = None) -> int:
     answer = look(json.loads(text))
     files.write_atomically(given.out, (json.dumps(answer, indent=1) + "\n").encode())
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -129,7 +129,3 @@ def main(arguments: list[str] | None = None) -> int:
     lines = "".join(f"{json.dumps(one)}\n" for one in found)
     write_atomically(given.out, lines.encode())
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -100,7 +100,3 @@ def main(arguments: list[str] | None = None) -> int:
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # for an ASCII terminal
     sys.stdout.write(listing(found, given.again, given.one_cell))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -18,8 +18,8 @@ REPORT_NEEDS = ("pandas", "pyarrow", "seaborn", "jinja2", "scipy")
 
 
 def ours(package: str, python: str) -> list[str]:
-    """The start of a command of our package, under that Python."""
-    return ["env", f"PYTHONPATH={package}", python, "-s", "-m"]
+    """The start of a command of ours, under that Python: what follows is for `gemmgrid`."""
+    return ["env", f"PYTHONPATH={package}", python, "-s", "-m", "gemmgrid"]
 
 
 def sources(package: str, *patterns: str) -> list[str]:
@@ -48,7 +48,7 @@ def files_named(
 
 
 def explain(backend: Backend, python: str, asked: Mapping[str, Any]) -> list[str]:
-    """Arguments of `gemmgrid.measure.explain`; `asked`: expr, dtype, shape, threads of --config."""
+    """Arguments of `gemmgrid explain`; `asked`: expr, dtype, shape, threads of --config."""
     return [
         *("--python", python, "--device", backend.device),
         *("--threads", str(asked.get("threads", 1))),

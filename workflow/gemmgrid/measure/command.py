@@ -259,7 +259,3 @@ def _parser() -> argparse.ArgumentParser:
 
 def _interrupt(number: int, _frame: object) -> None:
     raise Interrupted(128 + number)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

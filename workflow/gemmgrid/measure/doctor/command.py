@@ -88,7 +88,3 @@ def main(arguments: list[str] | None = None) -> int:
     seen = look()
     print(report(seen, advise(seen)), end="")
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -93,7 +93,3 @@ def main(arguments: list[str] | None = None) -> int:
 
         page.write(collection, asked.out)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""`python -m gemmgrid.plan --config JSON --deploy venv …` writes the plan of a start.
+"""`gemmgrid plan --config JSON --deploy venv …` writes the plan of a start.
 
 Into results/.plan: plan.jsonl (every cell, for the report), study.json (what all jobs share),
 blocks.jsonl (the cells of each job) and progress.json (how many there are to measure).
@@ -125,7 +125,3 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sizes", default="{}", help="cells of a block by machine, as JSON")
     parser.add_argument("--blocks", help="the digest of the names that the blocks must have")
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -82,7 +82,3 @@ def _machine(results: Path) -> str:
             "make bundle MACHINE=…"
         )
     return machines[0]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

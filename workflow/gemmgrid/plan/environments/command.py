@@ -57,7 +57,3 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _interrupted(number: int, frame: Any) -> NoReturn:
     raise KeyboardInterrupt
-
-
-if __name__ == "__main__":
-    sys.exit(main())
