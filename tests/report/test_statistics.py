@@ -98,7 +98,7 @@ def test_opposite_changes_are_no_drift() -> None:
     assert not statistics.has_drift([rising, rising[::-1], rising])
 
 
-@pytest.mark.parametrize("times", [[1.0] * 12 + [1e6], [1, 1, 1, 1, 1.5]])
+@pytest.mark.parametrize("times", [[1.0] * 12 + [9.0], [1, 1, 1, 1, 1.5]])
 def test_value_interval_and_ratio_are_of_one_estimand(times: list[float]) -> None:
     """What lies above the others moves all three, and in step."""
     found, ones = interval(times), interval([1.0] * 5)

@@ -26,6 +26,9 @@ _T_975 = (
 Handbook of Mathematical Functions, table 26.10, with more digits)."""
 
 
+WIDEST = 100.0
+
+
 class Interval(NamedTuple):
     """A value with the limits of its 95 % interval, in the unit of what was given."""
 
@@ -78,7 +81,10 @@ def of_logs(values: Sequence[float]) -> tuple[float, float]:
 
 
 def interval(values: Sequence[float]) -> Interval | None:
-    """The geometric mean with Student's 95 % interval, taken in logarithms; None below two values.
+    """The geometric mean with Student's 95 % interval, taken in logarithms.
+
+    None below two values, and where the limits would be further apart than a factor of `WIDEST`:
+    such values tell nothing, and limits of 10²⁰ would only drown what stands beside them.
 
     values   one positive number a round or process, any unit
     """
@@ -86,7 +92,9 @@ def interval(values: Sequence[float]) -> Interval | None:
         return None
     centre, error = of_logs(values)
     half = t_975(len(values) - 1) * sqrt(error)
-    return Interval(exp(centre), bounded_exp(centre - half), bounded_exp(centre + half))
+    if 2 * half > log(WIDEST):
+        return None
+    return Interval(exp(centre), exp(centre - half), exp(centre + half))
 
 
 def bounded_exp(value: float) -> float:
@@ -102,4 +110,4 @@ def relative_half_width(values: Sequence[float]) -> float | None:
     found = interval(values)
     if found is None:
         return None
-    return (found.value / found.low - found.value / found.high) / 2 if found.low else inf
+    return (found.value / found.low - found.value / found.high) / 2
