@@ -21,11 +21,6 @@ marked `short`, it belongs to `make test` all the same."""
 NO_SKIP = os.environ.get("GEMMGRID_NO_SKIP") == "1"
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: no part of `make test`; see conftest.LONG")
-    config.addinivalue_line("markers", "short: part of `make test` though its folder is long")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:

@@ -23,6 +23,7 @@ FILE = f"results/{MACHINE}/numpy-openblas/{CELL}.jsonl"
 NOTHING = "Nothing to be done"
 
 
+@pytest.mark.short
 def test_the_first_run_measures_everything_and_makes_the_report(first_run):
     project, output = first_run
     assert project.counts() == {
@@ -40,6 +41,7 @@ def test_the_first_run_measures_everything_and_makes_the_report(first_run):
     assert json.loads((project.folder / f"results/{MACHINE}/machine.json").read_text())["cpu"]
 
 
+@pytest.mark.short
 def test_every_run_is_what_the_schema_says(first_run):
     project, _ = first_run
     schema = yaml.safe_load((ROOT / "workflow/schemas/run.schema.yaml").read_text())
@@ -50,6 +52,7 @@ def test_every_run_is_what_the_schema_says(first_run):
             assert problems_of(run) == [] and unnamed(run, Run) == []
 
 
+@pytest.mark.short
 def test_a_second_run_does_nothing(first_run):
     project, _ = first_run
     assert NOTHING in project.snakemake()

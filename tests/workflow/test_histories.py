@@ -74,8 +74,8 @@ def test_a_job_that_is_killed_before_its_append_leaves_the_history(project):
     whole = spoil(
         project,
         "records/history.py",
-        "    earlier = path.read_bytes() if path.exists()",
-        "    os.kill(os.getpid(), 9)\n    earlier = path.read_bytes() if path.exists()",
+        "    write_atomically(path, earlier +",
+        "    os.kill(os.getpid(), 9)\n    write_atomically(path, earlier +",
     )
     project.snakemake("-f", FILE, code=1)
     assert contents(project) == before
