@@ -83,10 +83,10 @@ def test_processes_of_another_state_are_kept_named_and_replaced(measure):
 def test_a_run_that_never_saw_the_best_state_says_so(measure):
     measure([(NEAR,)] * 3)
     run = measure(repeat((FAR,)))
-    assert len(run["invocations"]) == 3 * (1 + placement.MOST_MORE)
-    assert [one.get("aside") for one in run["invocations"]] == [None] * 9
+    assert len(run["invocations"]) == 6  # as many more as were wanted
+    assert [one.get("aside") for one in run["invocations"]] == [None] * 6
     assert "other-state" in run["flags"]
-    assert seconds_per_call(run) == pytest.approx([3e-5] * 9)
+    assert seconds_per_call(run) == pytest.approx([3e-5] * 6)
 
 
 def test_a_busy_neighbour_is_named(measure):

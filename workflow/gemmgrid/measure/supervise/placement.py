@@ -17,8 +17,8 @@ from gemmgrid.records import states
 TRIPS_FILE = "trips.txt"
 LATER_S = 0.5
 """Before another process is started: states were seen to last from 1 to 22 seconds."""
-MOST_MORE = 2
-"""Processes that may be started for each that is wanted, in the hope of a better state."""
+MORE = 2
+"""Processes that may always be started in the hope of a better state; otherwise as many as wanted."""
 READ_BYTES = 1 << 18
 
 
@@ -61,7 +61,7 @@ class Placement:
         borders = self.states
         named = [states.state_of(one, borders) for one in invocations]
         good = sum(name in (None, states.ORDER[0]) for name in named)
-        return good < wanted and len(invocations) < (1 + MOST_MORE) * wanted
+        return good < wanted and len(invocations) < wanted + max(MORE, wanted)
 
 
 def set_aside(run: dict[str, Any]) -> None:
