@@ -18,7 +18,7 @@ TRIPS_FILE = "trips.txt"
 LATER_S = 0.5
 """Before another process is started: states were seen to last from 1 to 22 seconds."""
 MORE = 2
-"""Processes that may always be started in the hope of a better state; otherwise as many as wanted."""
+"""Processes that may always be started in the hope of a better state; else as many as wanted."""
 READ_BYTES = 1 << 18
 
 
