@@ -314,9 +314,7 @@ if EXPLAINED is None:
 
 def explanation(wildcards, threads):
     python = interpreter(EXPLAINED, DEPLOY, ROOT)
-    return logged(
-        "explain", "explain", *commands.explain(EXPLAINED, python, ASKED)
-    )
+    return logged("explain", "explain", *commands.explain(EXPLAINED, python, ASKED))
 
 
 def priority(wildcards):
