@@ -55,9 +55,12 @@ def run(
     invocations: int = 5,
     samples: int = 40,
     rounds: int = 1,
+    hour: int = 12,
     **fields: Any,
 ) -> dict[str, Any]:
-    """One run of a cell; `spread` is the relative deviation between processes."""
+    """One run of a cell; `spread` is the relative deviation between processes.
+
+    Its rounds begin every minute of `hour`: runs of one hour on one machine took turns."""
     adapter, expression, library, version = LIBRARIES.get(
         backend, ("numpy", "np.matmul(A, B, out=C)", "OpenBLAS", "0.3.31")
     )
@@ -71,6 +74,7 @@ def run(
             {
                 "index": index,
                 "round": index % rounds + 1,
+                "started_at": f"2026-11-30T{hour:02}:{index % rounds:02}:{index:02}.000000Z",
                 "status": status,
                 "inner": inner,
                 "import_s": 0.1,

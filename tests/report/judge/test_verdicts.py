@@ -12,10 +12,14 @@ import numpy as np
 import pytest
 
 from gemmgrid.report.judge import verdicts
-from gemmgrid.report.statistics import Contrast, contrast
+from gemmgrid.report.statistics import Estimate, estimate, unpaired
 
 CELLS = 400
 DOCS = Path(__file__).resolve().parents[3] / "docs/changes.md"
+
+
+def contrast(first: list[float], second: list[float]) -> Estimate | None:
+    return unpaired(estimate(first), estimate(second))
 
 
 def simulate(
@@ -77,7 +81,7 @@ def _mixed(
     change: float, spread: float, seed: int, rounds: int, cells: int = 300
 ) -> list[tuple[bool, str]]:
     rng = np.random.default_rng(seed)
-    found: list[Contrast] = []
+    found: list[Estimate] = []
     changed = []
     for index in range(cells):
         hit = index % 5 == 0
@@ -160,7 +164,7 @@ def test_p_values_are_uniform_at_the_margin() -> None:
 
 
 def test_together_is_the_geometric_mean() -> None:
-    parts = [Contrast(np.log(2.0), 0.01, 8.0), Contrast(np.log(0.5), 0.03, 8.0)]
+    parts = [Estimate(np.log(2.0), 0.01, 8.0), Estimate(np.log(0.5), 0.03, 8.0)]
     whole = verdicts.together(parts)
     assert whole is not None
     assert whole.interval().value == pytest.approx(1.0)

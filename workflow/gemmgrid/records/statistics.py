@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from math import exp, fsum, inf, log, sqrt
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+Round = TypeVar("Round", bound=Hashable)
 
 _T_975 = (
     *(12.70620474, 4.30265273, 3.18244631, 2.77644511, 2.57058184, 2.44691185),
@@ -61,15 +63,21 @@ def mean(values: Sequence[float]) -> float:
     return exp(fsum(map(log, values)) / len(values))
 
 
+def round_means(medians: Sequence[float], rounds: Sequence[Round]) -> dict[Round, float]:
+    """Of each round the mean of its processes' medians; rounds: of each process."""
+    grouped: dict[Round, list[float]] = {}
+    for value, number in zip(medians, rounds, strict=True):
+        grouped.setdefault(number, []).append(value)
+    return {number: mean(values) for number, values in grouped.items()}
+
+
 def by_round(medians: Sequence[float], rounds: Sequence[Hashable]) -> list[float]:
     """What intervals are taken over: one value a round, the mean of its processes' medians.
 
     rounds: of each process. Where all are of one round: the processes' own medians.
     """
-    grouped: dict[Hashable, list[float]] = {}
-    for value, number in zip(medians, rounds, strict=True):
-        grouped.setdefault(number, []).append(value)
-    return list(map(mean, grouped.values())) if len(grouped) > 1 else list(medians)
+    means = round_means(medians, rounds)
+    return list(means.values()) if len(means) > 1 else list(medians)
 
 
 def of_logs(values: Sequence[float]) -> tuple[float, float]:

@@ -6,7 +6,7 @@ difference of mean logarithms.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log, sqrt
@@ -94,18 +94,28 @@ def shape_flags(invocations: Sequence[Samples], limits: Interval | None) -> list
 
 
 @dataclass(frozen=True)
-class Contrast:
-    """The difference of two mean logarithms: centre (above 0: the first is faster), the square of
-    its standard error, and Welch's degrees of freedom."""
+class Estimate:
+    """A mean logarithm with its error: of a cell's time, or of the ratio of two cells' rates.
+
+    centre    of a ratio: above 0 the first is the faster one
+    error     the square of its standard error
+    df        degrees of freedom of the error
+    between   the part of the error that lies between runs, which more rounds make no smaller
+    """
 
     centre: float
     error: float
     df: float
+    between: float = 0.0
+
+    @property
+    def half(self) -> float:
+        """Half of the 95 % interval, in logarithms."""
+        return t_quantile(0.975, self.df) * sqrt(self.error) if self.error else 0.0
 
     def interval(self) -> Interval:
-        """The ratio of the two with its interval."""
-        half = t_quantile(0.975, self.df) * sqrt(self.error) if self.error else 0.0
-        limits = (bounded_exp(self.centre + side) for side in (0.0, -half, half))
+        """The value or ratio with its 95 % interval."""
+        limits = (bounded_exp(self.centre + side) for side in (0.0, -self.half, self.half))
         return Interval(*limits)
 
 
@@ -121,35 +131,51 @@ def t_quantile(p: float, df: float) -> float:
     return float(stdtrit(df, p))
 
 
-def contrast(first: Sequence[float], second: Sequence[float]) -> Contrast | None:
-    """How two sides' times, a value a round or process, differ; None below two each.
+def estimate(times: Sequence[float]) -> Estimate | None:
+    """Of a cell's times, a value a round or process; None below two."""
+    return Estimate(*of_logs(times), len(times) - 1.0) if len(times) > 1 else None
+
+
+def unpaired(first: Estimate | None, second: Estimate | None) -> Estimate | None:
+    """How many times as fast the first is, from two times with errors of their own.
 
     Welch's: the two may differ in spread and in number.
     """
-    if len(first) < 2 or len(second) < 2:
+    if first is None or second is None:
         return None
-    (mean_a, error_a), (mean_b, error_b) = _logs(tuple(first)), _logs(tuple(second))
-    error = error_a + error_b
-    df = 1.0
-    if error:
-        parts = error_a**2 / (len(first) - 1) + error_b**2 / (len(second) - 1)
-        df = round(max(error**2 / (parts or _least(error)), 1.0), 3)
-    return Contrast(mean_b - mean_a, error, df)
+    error = first.error + second.error
+    df = _satterthwaite([(first.error, first.df), (second.error, second.df)])
+    between = first.between + second.between
+    return Estimate(second.centre - first.centre, error, df, between)
+
+
+def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Estimate | None:
+    """How many times as fast the first is, from the ratio within each round that both have.
+
+    What a round does to both sides, its minute and its placement, is in no ratio; so the interval
+    is over the rounds' ratios, with rounds - 1 degrees of freedom. This is duet benchmarking with
+    the two sides after one another, because a product takes all CPUs (L. Bulej, V. Horky, P. Tuma,
+    F. Farquet, A. Prokopec, "Duet benchmarking: improving measurement accuracy in the cloud", ICPE
+    2020, arXiv 2001.05811). None below two rounds.
+
+    first, second   round -> seconds per call
+    """
+    return estimate([second[number] / first[number] for number in first if number in second])
+
+
+def _satterthwaite(parts: Sequence[tuple[float, float]]) -> float:
+    """Degrees of freedom of a sum of errors, each with its own (F. E. Satterthwaite, "An
+    approximate distribution of estimates of variance components", Biometrics Bulletin 2, 1946)."""
+    error = sum(part for part, _ in parts)
+    if not error:
+        return 1.0
+    # Variances may be so small that their squares vanish: then 1e6.
+    spread = sum(part**2 / df for part, df in parts) or error**2 / 1e6 or 5e-324
+    return round(max(error**2 / spread, 1.0), 3)
 
 
 def ratio(first: Sequence[float], second: Sequence[float]) -> Interval | None:
-    """How many times as fast the first is as the second: the ratio of the geometric means, with
-    its 95 % interval; None below two values each. Above 1 the first is the faster one."""
-    found = contrast(first, second)
+    """How many times as fast the first is as the second, unpaired: the ratio of the geometric
+    means, with its 95 % interval; None below two values each."""
+    found = unpaired(estimate(first), estimate(second))
     return found.interval() if found else None
-
-
-@lru_cache(maxsize=65536)
-def _logs(values: tuple[float, ...]) -> tuple[float, float]:
-    """A cell stands in many pairs: what they need of it is computed once."""
-    return of_logs(values)
-
-
-def _least(error: float) -> float:
-    """A denominator for variances so small that their squares vanish: df becomes 1e6."""
-    return error**2 / 1e6 or 5e-324

@@ -50,13 +50,17 @@ CELLS: dict[str, str] = {
     **_reals("spread_low", "spread_high", "first_call_s", "import_s", "peak_share"),
     **_texts("routine_seen", "routine_evidence", "kernel_seen", "kernel_evidence"),
     **_texts("adapter", "device", "path", "retry", "apart_from", "difference"),
+    **_reals("best_gflops"),
+    **_texts("state", "far", "ceiling"),
+    **_reals("ceiling_share", "arithmetic_gflops", "memory_gbytes_s", "flop_per_cycle"),
 }
 """Columns of the cells' table and their types; rates in GFLOP/s (decimal), times in seconds.
 
 time_s: seconds per call, the geometric mean over rounds, or over processes of one round; gflops and
 its interval are from it; last_good_gflops, last_good_at: of the last good run, where the latest one
 failed, which has no rate; apart_from: the machine in whose folder the runs are and which did not
-make them; then `machine` is a name of their own, and `difference` says why."""
+make them; then `machine` is a name of their own, and `difference` says why; best_gflops and what
+follows: `read.beside` computes them."""
 
 RUNS: dict[str, str] = {
     **CELLS,
@@ -71,7 +75,7 @@ COMPARISONS: dict[str, str] = {
     **{name: CELLS[name] for name in ("routine", "dtype", "m", "n", "k", "threads", "options")},
     **_texts("cell"),
     **_reals("ratio", "ratio_low", "ratio_high"),
-    **_texts("verdict"),
+    **_texts("paired", "verdict"),
     **_reals("p_adjusted"),
     **_wholes("rounds_needed"),
     **_reals("first_gflops", "second_gflops"),
@@ -136,6 +140,7 @@ def comparison_rows(pairs: Iterable[Pair]) -> Iterator[dict[str, Any]]:
                 "ratio": one.ratio,
                 "ratio_low": limits.low if limits and isfinite(limits.high) else None,
                 "ratio_high": limits.high if limits and isfinite(limits.high) else None,
+                "paired": one.pairing,
                 "verdict": one.verdict,
                 "p_adjusted": one.share if one.tested else None,
                 "rounds_needed": one.needed,

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 from gemmgrid.records import context
@@ -19,7 +19,7 @@ from gemmgrid.records.statistics import Interval
 from gemmgrid.report.judge import verdicts
 from gemmgrid.report.read.fields import clean
 from gemmgrid.report.read.rows import Row, reading_order
-from gemmgrid.report.statistics import LEAST_ROUNDS, Contrast, contrast, median
+from gemmgrid.report.statistics import LEAST_ROUNDS, Estimate, median, paired, unpaired
 
 BEFORE_AFTER, MACHINES, BACKENDS = "before-after", "machines", "backends"
 PLACES, MOMENTS = "places", "moments"
@@ -42,22 +42,40 @@ Changes = dict[str, tuple[Any, Any]]
 class Comparison:
     """One cell on two sides.
 
-    contrast: None below two processes on either side; share: the adjusted p-value among all cells
-    of the same comparison; level: the p-value below which this cell would be a discovery there.
+    paired: whether both were measured in the same rounds, so that the ratios within them count;
+    contrast: how many times as fast the first is, None below two rounds or processes on a side;
+    share: the adjusted p-value among all cells of the same comparison; level: the p-value below
+    which this cell would be a discovery there.
     """
 
     first: Row
     second: Row
-    contrast: Contrast | None = field(init=False)
+    paired: bool = field(init=False)
+    contrast: Estimate | None = field(init=False)
     share: float = 1.0
     level: float = verdicts.FALSE_DISCOVERIES
 
     def __post_init__(self) -> None:
-        self.contrast = contrast(self.first.times_s, self.second.times_s)
+        self.paired = same_rounds(self.first, self.second)
+        if self.paired:
+            self.contrast = paired(self.first.rounds_s, self.second.rounds_s)
+        else:
+            self.contrast = unpaired(self.first.estimate, self.second.estimate)
+
+    @property
+    def sides(self) -> tuple[Row, Row]:
+        return self.first, self.second
+
+    @property
+    def pairing(self) -> str:
+        """How the two were compared, in a word."""
+        return "paired" if self.paired else "unpaired"
 
     @property
     def ratio(self) -> float:
         """How many times as fast the first is."""
+        if self.contrast:
+            return self.contrast.interval().value
         return float(self.second["time_s"] / self.first["time_s"])
 
     @cached_property
@@ -67,15 +85,26 @@ class Comparison:
 
     @property
     def rounds(self) -> int:
-        """On the side that has fewer."""
+        """That both have where they are paired, else on the side that has fewer."""
+        if self.paired:
+            return len(self.first.rounds_s.keys() & self.second.rounds_s.keys())
         return min(self.first.rounds, self.second.rounds)
 
     @property
+    def same_state(self) -> bool:
+        """Whether both ran in the best placement of their machine's CPUs, or in the same other."""
+        flagged = ["other-state" in row.flags for row in self.sides]
+        alike = self.first["state"] == self.second["state"]
+        return not any(flagged) or (all(flagged) and alike)
+
+    @property
     def tested(self) -> bool:
-        return self.contrast is not None and self.rounds >= LEAST_ROUNDS
+        return self.contrast is not None and self.rounds >= LEAST_ROUNDS and self.same_state
 
     @cached_property
     def verdict(self) -> str:
+        if not self.same_state:
+            return "other state"
         return verdicts.verdict(self.contrast, self.rounds, self.share)
 
     @property
@@ -88,6 +117,8 @@ class Comparison:
     @property
     def advice(self) -> str:
         """What a cell without a verdict needs: `needs 12 rounds`."""
+        if not self.same_state:
+            return "measure again: a side met only a state that is not the machine's best"
         return f"needs {self.needed} rounds" if self.needed else ""
 
     @cached_property
@@ -146,6 +177,22 @@ class Pair:
             [row.more_rounds for row in (one.first, one.second) if row.more_rounds] for one in few
         )
         return next(filter(None, commands), [])
+
+
+def same_rounds(first: Row, second: Row) -> bool:
+    """Whether the two were measured together: on one host, round by round.
+
+    The records show it by the times at which their processes began: of every round that both have,
+    all of both sides' began before any of the next one. Rounds of two runs that followed one
+    another, or of a cell that was measured alone later, do not take turns.
+    """
+    hosts = {(row["host_id"], row["machine"], row["slurm_node"]) for row in (first, second)}
+    shared = sorted(first.began.keys() & second.began.keys())
+    if len(hosts) > 1 or len(shared) < 2:
+        return False
+    both = [(first.began[number], second.began[number]) for number in shared]
+    spans = [(min(start for start, _ in one), max(end for _, end in one)) for one in both]
+    return all(end < start for (_, end), (start, _) in pairwise(spans))
 
 
 def told(changes: Changes, most: int = MOST_CHANGES) -> list[str]:

@@ -124,14 +124,15 @@ def _pair_lines(pair: Pair, colour: bool) -> Iterator[str]:
             f"{ratio:>6}  {_limits(group.overall)}"
         )
     if pair.comparisons:
-        head = f"  {'backend':<16}  {'cell':<36}  {'ratio':>6}  {'95 % interval':>15}  verdict"
+        head = f"  {'backend':<16}  {'cell':<36}  {'ratio':>6}  {'95 % interval':>15}  "
+        head += f"{'rounds':<8}  verdict"
         yield from ("", paint(head, "dim", colour))
     for one in pair.comparisons[:MOST_CELLS]:
         verdict = one.verdict + (f" ({one.advice})" if one.advice else "")
         yield (
             f"  {_fit(one.first['backend'], 16):<16}  {_fit(one.first['cell'], 36):<36}  "
             f"{number(one.ratio, 3):>6}  {_limits(one.interval):>15}  "
-            + paint(verdict, _COLOURS.get(one.verdict, "dim"), colour)
+            f"{one.pairing:<8}  " + paint(verdict, _COLOURS.get(one.verdict, "dim"), colour)
         )
         yield from (_fit(f"      {line}", WIDTH) for line in told(pair.own_changes(one), 4))
     if len(pair.comparisons) > MOST_CELLS:

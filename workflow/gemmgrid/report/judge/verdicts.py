@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, log, sqrt
 
-from gemmgrid.report.statistics import LEAST_ROUNDS, Contrast, t_quantile
+from gemmgrid.report.statistics import LEAST_ROUNDS, Estimate, t_quantile
 
 MARGIN = 0.03
 """Builds, placement and weather move a cell by that much on a quiet machine: a difference has to be
@@ -28,10 +28,10 @@ FALSE_DISCOVERIES = 0.05
 MOST_ROUNDS = 100
 """More than that no config may ask for."""
 
-VERDICTS = ("faster", "slower", "same", "cannot tell", "insufficient")
+VERDICTS = ("faster", "slower", "same", "cannot tell", "insufficient", "other state")
 
 
-def p_value(found: Contrast, margin: float = MARGIN) -> float:
+def p_value(found: Estimate, margin: float = MARGIN) -> float:
     """Chance of a difference at least this large where the true one is just the margin."""
     from scipy.special import stdtr  # P(T <= t); loaded by those who compare only
 
@@ -57,7 +57,7 @@ def level(shares: Sequence[float]) -> float:
     return FALSE_DISCOVERIES * min(1.0, (found + 1) / max(1, len(shares)))
 
 
-def verdict(found: Contrast | None, rounds: int, share: float, margin: float = MARGIN) -> str:
+def verdict(found: Estimate | None, rounds: int, share: float, margin: float = MARGIN) -> str:
     """One of VERDICTS for the first against the second.
 
     rounds      on the side that has fewer
@@ -74,7 +74,7 @@ def verdict(found: Contrast | None, rounds: int, share: float, margin: float = M
 
 
 def rounds_needed(
-    found: Contrast | None,
+    found: Estimate | None,
     rounds: int,
     level: float = FALSE_DISCOVERIES,
     margin: float = MARGIN,
@@ -87,18 +87,19 @@ def rounds_needed(
     if found is None or rounds < LEAST_ROUNDS:
         return LEAST_ROUNDS
     distance = abs(found.centre) - log(1 + margin)
-    if distance == 0 or found.error == 0:
-        return None
     probability = 1 - level if distance > 0 else 0.975
-    spread = found.error * rounds  # of one round, both sides together
-    total = rounds
+    spread = (found.error - found.between) * rounds  # of one round, both sides together
+    total, sides = rounds, found.df / (rounds - 1)  # degrees of freedom a round: 1 where paired
     for _ in range(6):
-        quantile = t_quantile(probability, 2.0 * max(1, total - 1))
-        total = min(ceil(spread * (quantile / distance) ** 2), 10 * MOST_ROUNDS)
+        quantile = t_quantile(probability, sides * max(1, total - 1))
+        room = (distance / quantile) ** 2 - found.between
+        if room <= 0 or spread <= 0:
+            return None
+        total = min(ceil(spread / room), 10 * MOST_ROUNDS)
     return max(total, rounds + 1) if total <= MOST_ROUNDS else None
 
 
-def together(found: Sequence[Contrast]) -> Contrast | None:
+def together(found: Sequence[Estimate]) -> Estimate | None:
     """The mean difference over cells: the geometric mean of their ratios, for just these cells.
 
     Its error is that of the processes alone; what other cells would show, it does not say.
@@ -110,4 +111,4 @@ def together(found: Sequence[Contrast]) -> Contrast | None:
     error = sum(one.error for one in found)
     parts = sum(one.error**2 / one.df for one in found)
     df = round(max(1.0, error**2 / parts), 3) if parts else 1.0
-    return Contrast(centre, error / count**2, df)
+    return Estimate(centre, error / count**2, df)

@@ -13,9 +13,9 @@ from gemmgrid.records import context
 from gemmgrid.records.cell import PROTOCOL, Cell
 from gemmgrid.records.foreign_runs import is_elsewhere
 from gemmgrid.records.run import UNRANKED
-from gemmgrid.records.statistics import by_round, interval, mean
+from gemmgrid.records.statistics import interval, mean, round_means
 from gemmgrid.report import statistics
-from gemmgrid.report.read import evidence, foreign_runs, slurm
+from gemmgrid.report.read import beside, evidence, foreign_runs, slurm
 from gemmgrid.report.read.evidence import Evidence
 from gemmgrid.report.read.fields import Fields, clean_lines
 from gemmgrid.report.read.hardware import peak_gflops
@@ -23,7 +23,10 @@ from gemmgrid.report.read.plan_file import PlanView, measure_again
 from gemmgrid.report.read.scan import CellFile
 from gemmgrid.report.read.slurm import Slurm
 
-RATES = ("gflops", "gflops_low", "gflops_high", "time_s", "spread_low", "spread_high")
+RATES = (
+    *("gflops", "gflops_low", "gflops_high", "time_s", "spread_low", "spread_high"),
+    "best_gflops",
+)
 MISSING = "missing"
 """The status, in tables only, of a planned cell that has no run yet."""
 _TEXTS = {
@@ -57,16 +60,20 @@ class Row:
     """A run's row, and what the page needs beside it.
 
     values: the columns of the table; times_s: seconds per call, one a round, or one a process
-    where there is one round only (empty unless ok); rounds: how many there are; protocol: the way
-    of measuring; context: host, device and backend, as records.context compares them; stderr: the
-    end of what a failed process wrote; slurm: None outside SLURM; differences: why the run stands
-    apart from its machine's, a sentence each; more_rounds: the command that measures the cell in
-    as many rounds as a verdict needs, where it has fewer.
+    where there is one round only (empty unless ok); rounds_s: the same by round; began: when the
+    first and the last process of each round did; estimate: of the time, with its error, None below
+    two values; protocol: the way of measuring; context: host, device and backend, as
+    records.context compares them; stderr: the end of what a failed process wrote; slurm: None
+    outside SLURM; differences: why the run stands apart from its machine's, a sentence each;
+    more_rounds: the command that measures the cell in as many rounds as a verdict needs, where it
+    has fewer.
     """
 
     values: dict[str, Any]
     times_s: list[float] = field(default_factory=list)
-    rounds: int = 0
+    rounds_s: dict[int, float] = field(default_factory=dict)
+    began: dict[int, tuple[str, str]] = field(default_factory=dict)
+    estimate: statistics.Estimate | None = None
     protocol: int = PROTOCOL
     context: dict[str, Any] = field(default_factory=dict)
     evidence: Evidence = field(default_factory=Evidence)
@@ -75,6 +82,10 @@ class Row:
     slurm: Slurm | None = None
     differences: list[str] = field(default_factory=list)
     more_rounds: str | None = None
+
+    @property
+    def rounds(self) -> int:
+        return len(self.rounds_s)
 
     @property
     def measured(self) -> bool:
@@ -159,7 +170,7 @@ def from_run(
     values["difference"] = "; ".join(row.differences) or None
     ok = run["status"] == "ok"
     flags = dict.fromkeys(fields.texts("flags"))
-    values.update(dict.fromkeys(RATES), interval_kind=None, peak_share=None)
+    values.update(dict.fromkeys((*RATES, *beside.COLUMNS)), interval_kind=None, peak_share=None)
     timed = _timed(invocations) if ok else []
     if ok:
         if not timed:
@@ -175,6 +186,7 @@ def from_run(
             values["effective_precision"],
         )
         values["peak_share"] = values["gflops"] / peak if peak else None
+        values |= beside.columns(run, file.cell, values, machine)
     values["status"], values["reason"] = run["status"], fields.text("reason")
     values["flags"] = ";".join(flag.replace(";", " ") for flag in flags)
     values["invocations"] = len(timed) if ok else len(invocations)
@@ -230,12 +242,15 @@ def _timed(invocations: Sequence[Fields]) -> list[Timed]:
 def _measured(row: Row, cell: Cell, timed: list[Timed]) -> list[str]:
     """Give the row its times and rates in GFLOP/s (decimal), with the 95 % interval over rounds or
     processes and the quartiles of all samples; returns the flags that the samples earn."""
-    rounds = [invocation.integer("round") for invocation, _ in timed]
+    rounds = [invocation.integer("round") or 1 for invocation, _ in timed]
     samples = [times for _, times in timed]
-    row.rounds = len(set(rounds))
-    row.times_s = by_round(list(map(statistics.median, samples)), rounds)
+    medians = list(map(statistics.median, samples))
+    row.rounds_s = round_means(medians, rounds)
+    row.times_s = list(row.rounds_s.values()) if row.rounds > 1 else medians
+    row.began = _began(rounds, [invocation.text("started_at") for invocation, _ in timed])
+    row.estimate = statistics.estimate(row.times_s)
     time_s, work = mean(row.times_s), cell.flops / 1e9
-    row.values |= {"time_s": time_s, "gflops": work / time_s}
+    row.values |= {"time_s": time_s, "gflops": work / time_s, "best_gflops": work / min(medians)}
     limits = interval(row.times_s)
     if limits and limits.low > 0:
         row.values["gflops_low"] = work / limits.high
@@ -248,6 +263,14 @@ def _measured(row: Row, cell: Cell, timed: list[Timed]) -> list[str]:
             work / quartiles[0],
         )
     return statistics.shape_flags(samples, limits)
+
+
+def _began(rounds: list[int], moments: list[str | None]) -> dict[int, tuple[str, str]]:
+    """When the first and the last process of each round began, of rounds that tell it."""
+    told: dict[int, list[str]] = {}
+    for number, moment in zip(rounds, moments, strict=True):
+        told.setdefault(number, []).append(moment or "")
+    return {number: (min(all_), max(all_)) for number, all_ in told.items() if all(all_)}
 
 
 def _facts(fields: Fields, invocations: list[Fields]) -> dict[str, Any]:
