@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gemmgrid.records.ceilings import Ceilings, ceilings
+from gemmgrid.records.ceilings import Ceilings, ceilings, impossible, moved_bytes
+from gemmgrid.records.cell import Cell, Options
 
 
 def process(single: float, double: float, memory: float | None = None, **more: object) -> dict:
@@ -47,3 +48,47 @@ def test_the_roofline():
     assert roof.seconds(2e6, 1e9) == pytest.approx(1e-2)
     assert Ceilings(None, 1e11).seconds(2e9, 0) == 0
     assert Ceilings(None, None).seconds(1, 1) is None
+
+
+def probed(cell: Cell, precision: str | None = None, isa: tuple[str, ...] = ()) -> dict:
+    one = process(1e11, 5e10, 1e10, effective_precision=precision or cell.dtype)
+    return {"cell": cell.to_json(), "host": {"isa": list(isa)}, "invocations": [one] * 5}
+
+
+PRODUCT = Cell("gemm", "float32", (500, 500, 1000), 2)  # 5e8 operations: 5 ms at the ceiling
+COMPLEX = Cell("gemm", "complex64", (500, 250, 500), 2)  # the same
+VECTOR = Cell("gemv", "float32", (4000, 4000), 2)  # 64 MB: 5.3 ms at the ceiling of 12 GB/s
+
+
+@pytest.mark.parametrize(
+    ("cell", "seconds", "refused"),
+    [
+        (PRODUCT, 5.0e-3, False),
+        (PRODUCT, 4.1e-3, False),
+        (PRODUCT, 3.9e-3, True),
+        (COMPLEX, 3.1e-3, False),
+        (COMPLEX, 2.9e-3, True),
+        (VECTOR, 2.8e-3, False),
+        (VECTOR, 2.5e-3, True),
+    ],
+)
+def test_what_is_far_above_a_measured_ceiling_is_impossible(cell, seconds, refused):
+    told = impossible(probed(cell), seconds, caches=None if cell.routine == "gemm" else 1)
+    assert (told is not None) == refused
+    assert told is None or "on the same CPUs reached" in told
+
+
+@pytest.mark.parametrize(
+    ("precision", "isa"),
+    [("bfloat16", ()), ("float32", ("avx512f", "amx_bf16")), ("float32", ("asimd", "sve"))],
+)
+def test_what_the_loops_do_not_use_may_be_faster(precision, isa):
+    assert impossible(probed(PRODUCT, precision, isa), 1e-3, None) is None
+
+
+def test_what_the_caches_hold_comes_from_no_memory():
+    assert impossible(probed(VECTOR), 1e-3, caches=1 << 30) is None
+    assert moved_bytes(VECTOR, 60_000_000) == VECTOR.operand_bytes - 60_000_000
+    cold = Cell("gemv", "float32", (64, 64), 1, Options(cold=True))
+    assert moved_bytes(cold, 1 << 30) == cold.operand_bytes
+    assert moved_bytes(VECTOR, None) == 0

@@ -107,3 +107,9 @@ def test_the_width_is_of_the_rate() -> None:
     assert rates is not None
     width = (rates.high - rates.low) / 2 * statistics.mean(times)
     assert statistics.relative_half_width(times) == pytest.approx(width)
+
+
+def test_an_interval_that_reaches_further_than_a_twentieth_is_wide() -> None:
+    assert not statistics.is_wide(None)
+    assert not statistics.is_wide(statistics.Interval(1.0, 0.9, 1.04))
+    assert statistics.is_wide(statistics.Interval(1.0, 0.99, 1.06))

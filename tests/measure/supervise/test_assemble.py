@@ -113,6 +113,17 @@ def test_what_no_device_can_do_is_implausible(monkeypatch):
     assert "slow-path" in slow["flags"]
 
 
+def test_what_the_probed_cpus_cannot_do_is_implausible():
+    """512 cubed in 2 ms is 134 GFLOP/s."""
+    for rate, status in ((1.2e11, "ok"), (1e11, "implausible")):
+        loop = {"all": [rate], "slowest": [rate]}
+        half = {"trips": [], "float32": loop, "float64": loop}
+        probe = {"before": half, "after": half, "memory": None}
+        found = concluded(*(invocation(index, probe=probe) for index in range(5)))
+        assert found["status"] == status
+    assert "pure arithmetic" in found["reason"]
+
+
 def test_a_run_is_judged_by_the_gpu_it_used():
     """4 ms a call of 8192³ is 275 TFLOP/s: more than an L4 can do, and less than an H200."""
     small, large = {"name": "NVIDIA L4"}, {"name": "NVIDIA H200"}

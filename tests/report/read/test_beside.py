@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from gemmgrid.records.cell import Cell, Options
-from gemmgrid.report.read.beside import moved_bytes
+from gemmgrid.records.cell import Cell
 from gemmgrid.report.read.rows import from_run
 from gemmgrid.report.read.scan import CellFile
 from tests.report import synthetic
@@ -79,12 +78,6 @@ def test_a_vector_product_in_cache_has_no_ceiling() -> None:
     cell = Cell("dot", "float32", (1000,), 2)
     row = row_of(run([1e-6, 1e-6], [90, 90], cell, memory=1e9), cell)
     assert (row["ceiling"], row["ceiling_share"]) == (None, None)
-
-
-def test_a_cold_call_moves_all_its_operands() -> None:
-    cold = Cell("gemv", "float32", (64, 64), 1, Options(cold=True))
-    assert moved_bytes(cold, None) == cold.operand_bytes
-    assert moved_bytes(Cell("gemv", "float32", (64, 64), 1), None) is None
 
 
 def test_operations_a_cycle_are_of_one_thread_at_the_clock_of_a_busy_cpu() -> None:

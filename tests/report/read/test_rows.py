@@ -131,16 +131,10 @@ def test_the_worst_of_the_checks_counts() -> None:
     assert row["effective_precision"] == "float32; tf32"
 
 
-def test_derived_doubts_join_the_recorded_ones() -> None:
-    rising = [[1e-3 * (1 + 0.01 * index) for index in range(30)]] * 5
-    document = with_times(rising)
-    document["flags"] = ["throttled"]
-    assert row_of(document).flags == ["throttled", "drift"]
-
-
-def test_processes_that_fall_into_two_groups_are_bimodal() -> None:
-    document = with_times([[1e-3] * 10, [1.3e-3] * 10, [1e-3] * 10, [1.3e-3] * 10, [1e-3] * 10])
-    assert "bimodal" in row_of(document).flags
+def test_the_recorded_doubts_are_shown() -> None:
+    document = with_times([[1e-3], [1.4e-3]])
+    document["flags"] = ["throttled", "bimodal"]
+    assert row_of(document).flags == ["throttled", "bimodal"]
 
 
 def test_share_of_peak_comes_from_the_machine() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gemmgrid.records.cell import Cell
 from gemmgrid.records.states import counted
 
 ARITHMETIC = {
@@ -20,6 +21,15 @@ ARITHMETIC = {
 }
 """The loop whose operations a dtype's are. Others have instructions of their own on some processors
 (float16, bfloat16), which the loops do not use: they have no ceiling."""
+ABOVE_ARITHMETIC = 1.25
+"""A rate may exceed the measured arithmetic by that: clocks drift by 2 to 4 %, and of 728 processes
+on two virtual machines no median was above 0.91 of it and no batch above 0.95."""
+ABOVE_MEMORY = 2.0
+"""The same for memory, whose measured rate wanders by a quarter each way with the neighbours."""
+THREE_PRODUCTS = 4 / 3
+"""A complex product needs three real ones (the "3M" routines), and is counted as four."""
+MATRIX_UNITS = ("amx", "sme", "sve")
+"""Extensions whose instructions the loops don't use, so that a product may be faster."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,44 @@ class Ceilings:
             if rate
         ]
         return max(parts, default=None)
+
+
+def cache_bytes(caches: Any) -> int | None:
+    """Of all caches past the first level together, from the list in a machine's facts."""
+    sizes = [
+        (one.get("size_bytes") or 0) * (one.get("count") or 1)
+        for one in caches or []
+        if (one.get("level") or 0) > 1
+    ]
+    return sum(sizes) or None
+
+
+def moved_bytes(cell: Cell, caches: int | None) -> int:
+    """What a call must fetch from memory at least: what caches of that size can't hold."""
+    if cell.options.cold:
+        return cell.operand_bytes
+    return 0 if caches is None else max(0, cell.operand_bytes - caches)
+
+
+def impossible(run: Mapping[str, Any], seconds: float, caches: int | None) -> str | None:
+    """Why no call of the run's cell takes so little time on the CPUs that were probed, or None."""
+    cell, roof = Cell.from_json(run["cell"]), ceilings(run)
+    isa = (run.get("host") or {}).get("isa") or []
+    wider = any(name.startswith(MATRIX_UNITS) for name in isa)
+    own = {one.get("effective_precision") for one in counted(run)} == {cell.dtype}
+    most = ABOVE_ARITHMETIC * (THREE_PRODUCTS if cell.is_complex else 1.0)
+    moved = moved_bytes(cell, caches)
+    bounds = {
+        "arithmetic": (cell.flops, roof.flops if own and not wider else None, most, "FLOP"),
+        "memory": (moved, roof.bytes_per_s, ABOVE_MEMORY, "B"),
+    }
+    for name, (amount, rate, margin, unit) in bounds.items():
+        if rate and amount / seconds > margin * rate:
+            return (
+                f"{amount / seconds / 1e9:.4g} G{unit}/s, and pure {name} on the same CPUs reached "
+                f"{rate / 1e9:.4g} around it"
+            )
+    return None
 
 
 def ceilings(run: Mapping[str, Any]) -> Ceilings:

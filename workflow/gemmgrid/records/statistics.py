@@ -29,6 +29,8 @@ Handbook of Mathematical Functions, table 26.10, with more digits)."""
 
 
 WIDEST = 100.0
+NOISY = 0.05
+"""An interval that reaches further than this share from its value is wide."""
 
 
 class Interval(NamedTuple):
@@ -37,6 +39,11 @@ class Interval(NamedTuple):
     value: float
     low: float
     high: float
+
+
+def is_wide(found: Interval | None) -> bool:
+    """Whether the flag `noisy` is earned."""
+    return found is not None and found.high > found.value * (1 + NOISY)
 
 
 def t_975(df: int) -> float:

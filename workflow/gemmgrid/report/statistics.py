@@ -1,7 +1,7 @@
-"""Of samples: their spread and shape. Of two cells: the ratio of their times, with its interval.
+"""Estimates with their errors: of a cell's time over its runs, of the ratio of two cells' times.
 
-A cell's own time and interval are `records.statistics`; the ratio of two is of the same estimand, a
-difference of mean logarithms.
+A cell's time and its interval within one run are `records.statistics`; all that is here is of the
+same estimand, a mean of logarithms or a difference of two.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import log, sqrt
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,6 @@ from gemmgrid.records.statistics import Interval, bounded_exp, of_logs
 
 LEAST_ROUNDS = 5
 """Intervals over fewer rounds hold the true value too seldom to stand behind a verdict."""
-NOISY = 0.05
-"""An interval that reaches further than this share from its value is wide."""
-SHAPE_FLAGS = ("noisy", "drift", "bimodal")
-"""The flags that `shape_flags` decides."""
 Samples = Sequence[float] | NDArray[np.float64]
 
 
@@ -38,59 +34,6 @@ def spread(samples: Samples) -> tuple[float, float] | None:
         return None
     low, high = np.percentile(np.asarray(samples, dtype=np.float64), (25, 75))
     return float(low), float(high)
-
-
-def is_bimodal(samples: Samples, smallest: float = 0.1, apart: float = 0.05) -> bool:
-    """Whether the samples fall into two groups.
-
-    The sorted logarithms are cut in two where the variance between the parts is greatest (Otsu's
-    threshold). Two groups are found when each holds at least the share `smallest` of the samples,
-    their means lie at least `apart` (relative) from each other, and Ashman's D, the distance over
-    the groups' own spread, exceeds 4: one normal, uniform or exponential cloud cut that way stays
-    below 3.6. Fewer than 20 samples show nothing.
-    """
-    if len(samples) < 20:
-        return False
-    logs = np.sort(np.log(np.asarray(samples, dtype=np.float64)))
-    count = np.arange(1, len(logs))
-    total = np.cumsum(logs)
-    below = total[:-1] / count
-    above = (total[-1] - total[:-1]) / (len(logs) - count)
-    cut = int(np.argmax(count * (len(logs) - count) * (above - below) ** 2)) + 1
-    low, high = logs[:cut], logs[cut:]
-    distance = float(high.mean() - low.mean())
-    if min(len(low), len(high)) < smallest * len(logs) or distance < log(1 + apart):
-        return False
-    return distance * sqrt(2) > 4 * sqrt(float(low.var() + high.var()))
-
-
-def has_drift(invocations: Sequence[Samples], least: float = 0.05) -> bool:
-    """Whether times rise or fall in the course of every invocation, or from one to the next.
-
-    Within: the last third of the samples against the first third, the same way in all invocations
-    and by more than `least` in the middle one. Between: at least five invocations whose medians
-    only rise or only fall (1 in 60 by chance), by more than `least` in all.
-    """
-    changes = []
-    for samples in invocations:
-        third = len(samples) // 3
-        if third >= 3:
-            changes.append(log(median(samples[-third:]) / median(samples[:third])))
-    if len(changes) >= 2 and (min(changes) > 0 or max(changes) < 0):
-        middle = median([abs(change) for change in changes])
-        if middle > log(1 + least):
-            return True
-    medians = [median(samples) for samples in invocations if len(samples)]
-    steps = np.diff(np.log(np.asarray(medians))) if len(medians) >= 5 else np.zeros(0)
-    ordered = len(steps) > 0 and (bool((steps > 0).all()) or bool((steps < 0).all()))
-    return ordered and abs(float(steps.sum())) > log(1 + least)
-
-
-def shape_flags(invocations: Sequence[Samples], limits: Interval | None) -> list[str]:
-    """Which of SHAPE_FLAGS a cell earns by its samples, one array a process, and its interval."""
-    wide = limits is not None and limits.high > limits.value * (1 + NOISY)
-    found = (wide, has_drift(invocations), is_bimodal(np.concatenate(invocations)))
-    return [flag for flag, true in zip(SHAPE_FLAGS, found, strict=True) if true]
 
 
 @dataclass(frozen=True)
@@ -134,6 +77,28 @@ def t_quantile(p: float, df: float) -> float:
 def estimate(times: Sequence[float]) -> Estimate | None:
     """Of a cell's times, a value a round or process; None below two."""
     return Estimate(*of_logs(times), len(times) - 1.0) if len(times) > 1 else None
+
+
+def over_runs(latest: Estimate, others: Sequence[Estimate]) -> Estimate:
+    """The latest run's estimate with an error that holds the spread between runs, too.
+
+    The variance between the runs of one cell is estimated by moments: what their means differ by,
+    less what the errors within them explain (W. G. Cochran, "The combination of estimates from
+    different experiments", Biometrics 10, 1954; R. DerSimonian, N. Laird, "Meta-analysis in
+    clinical trials", Controlled Clinical Trials 7, 1986). It is added to the latest run's own
+    error, with degrees of freedom after Satterthwaite. The interval never becomes narrower.
+    """
+    if not others:
+        return latest
+    runs = [latest, *others]
+    middle = sum(one.centre for one in runs) / len(runs)
+    spread = sum((one.centre - middle) ** 2 for one in runs) / len(others)
+    between = spread - sum(one.error for one in runs) / len(runs)
+    if between <= 0:
+        return latest
+    df = _satterthwaite([(latest.error, latest.df), (between, float(len(others)))])
+    wider = Estimate(latest.centre, latest.error + between, df, between)
+    return wider if wider.half > latest.half else latest
 
 
 def unpaired(first: Estimate | None, second: Estimate | None) -> Estimate | None:

@@ -50,6 +50,7 @@ CELLS: dict[str, str] = {
     **_reals("spread_low", "spread_high", "first_call_s", "import_s", "peak_share"),
     **_texts("routine_seen", "routine_evidence", "kernel_seen", "kernel_evidence"),
     **_texts("adapter", "device", "path", "retry", "apart_from", "difference"),
+    **_wholes("interval_runs"),
     **_reals("best_gflops"),
     **_texts("state", "far", "ceiling"),
     **_reals("ceiling_share", "arithmetic_gflops", "memory_gbytes_s", "flop_per_cycle"),

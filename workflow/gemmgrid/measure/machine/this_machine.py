@@ -14,6 +14,7 @@ from gemmgrid.measure import machine
 from gemmgrid.measure.host import gpu, job
 from gemmgrid.measure.machine import context
 from gemmgrid.measure.peaks import gpu_peaks, peaks
+from gemmgrid.records.ceilings import cache_bytes
 from gemmgrid.records.context import digest, known
 from gemmgrid.records.files import PASSING, create_atomically, read_regular, write_atomically
 from gemmgrid.records.foreign_runs import MACHINE_FILE
@@ -70,9 +71,7 @@ class ThisMachine:
         if self._used:
             row = gpu_peaks.lookup(self._used.get("name"))
             return round(row.cache_mb * 2**20) if row and row.cache_mb else None
-        caches = (self.facts.get("cpu") or {}).get("caches") or []
-        sizes = [(one["size_bytes"] or 0) * one["count"] for one in caches if one["level"] > 1]
-        return sum(sizes) or None
+        return cache_bytes((self.facts.get("cpu") or {}).get("caches"))
 
     def stranger_to(self, folder: Path) -> str | None:
         """Why runs made here do not belong to the machine that `folder` is for; None if they do.

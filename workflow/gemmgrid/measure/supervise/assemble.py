@@ -9,11 +9,13 @@ from typing import Any
 
 from gemmgrid.measure.peaks.peaks import least_seconds, peak
 from gemmgrid.measure.supervise.placement import set_aside
+from gemmgrid.records.ceilings import cache_bytes, impossible
 from gemmgrid.records.cell import Cell
 from gemmgrid.records.context import digest
 from gemmgrid.records.identity import gpu_facts
+from gemmgrid.records.sample_shape import has_drift, is_bimodal
 from gemmgrid.records.states import counted
-from gemmgrid.records.statistics import by_round, mean, relative_half_width
+from gemmgrid.records.statistics import by_round, interval, is_wide, mean
 
 WORST_FIRST = (
     "env-failed",
@@ -28,8 +30,6 @@ WORST_FIRST = (
 )
 FEW = 5
 """Fewer processes than this are flagged: their interval holds the truth too seldom."""
-NOISY = 0.05
-"""A 95 % interval over processes wider than this share of the rate, each way, is noisy."""
 DOUBTS = frozenset(
     {"few-invocations", "one-round", "noisy", "bimodal", "drift", "no-blas", "slow-path"}
     | {"inconsistent-evidence", "other-state"}
@@ -69,6 +69,10 @@ def conclude(run: dict[str, Any], facts: Mapping[str, Any]) -> None:
                 f"{seconds:.3g} s a call, and no such device takes less than {least:.3g} s "
                 f"({limits['source']})"
             )
+        elif problem := impossible(
+            run, seconds, cache_bytes((facts.get("cpu") or {}).get("caches"))
+        ):
+            run["status"], run["reason"] = "implausible", problem
         flags += _doubts(run, limits)
     run["flags"] = sorted(set(flags))
 
@@ -125,12 +129,12 @@ def _doubts(run: Mapping[str, Any], limits: Mapping[str, Any]) -> list[str]:
         doubts.append("few-invocations")
     if len({one["round"] for one in counted(run)}) < 2:
         doubts.append("one-round")
-    width = relative_half_width(seconds_per_call(run))
-    if width is not None and width > NOISY:
+    if is_wide(interval(seconds_per_call(run))):
         doubts.append("noisy")
-    if any(_bimodal(one["samples"]["elapsed_ns"]) for one in counted(run)):
+    calls = [[ns / one["inner"] for ns in one["samples"]["elapsed_ns"]] for one in _sampled(run)]
+    if is_bimodal([value for samples in calls for value in samples]):
         doubts.append("bimodal")
-    if any(_drifts(one["samples"]["elapsed_ns"]) for one in counted(run)):
+    if has_drift(calls):
         doubts.append("drift")
     evidence = run.get("evidence") or {}
     if evidence.get("no_blas"):
@@ -141,33 +145,3 @@ def _doubts(run: Mapping[str, Any], limits: Mapping[str, Any]) -> list[str]:
     if large and limits["flops"] and rate_of(run) < SLOW_SHARE * limits["flops"]:
         doubts.append("slow-path")
     return doubts
-
-
-def _bimodal(elapsed: list[int]) -> bool:
-    """Two groups at least 10 % apart, neither under a fifth of the samples.
-
-    The largest gap between neighbours in the sorted middle splits them; the gap must be wider than
-    both groups together, so a skewed tail does not count.
-    """
-    if len(elapsed) < 20:
-        return False
-    values = sorted(elapsed)
-    fifth = len(values) // 5
-    gaps = [(values[i + 1] - values[i], i) for i in range(fifth, len(values) - fifth - 1)]
-    gap, at = max(gaps)
-    low, high = values[: at + 1], values[at + 1 :]
-    spread = (low[-1] - low[len(low) // 10]) + (high[-1 - len(high) // 10] - high[0])
-    return median(high) > 1.1 * median(low) and gap > spread
-
-
-def _drifts(elapsed: list[int]) -> bool:
-    """The last third is 10 % off the first, and the middle third lies between the two."""
-    third = len(elapsed) // 3
-    if third < 5:
-        return False
-    first, middle, last = (
-        median(elapsed[:third]),
-        median(elapsed[third : 2 * third]),
-        median(elapsed[-third:]),
-    )
-    return abs(last - first) > 0.1 * first and min(first, last) <= middle <= max(first, last)

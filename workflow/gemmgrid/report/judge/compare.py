@@ -18,7 +18,7 @@ from gemmgrid.records import context
 from gemmgrid.records.statistics import Interval
 from gemmgrid.report.judge import verdicts
 from gemmgrid.report.read.fields import clean
-from gemmgrid.report.read.rows import Row, reading_order
+from gemmgrid.report.read.rows import Row, over_runs, reading_order
 from gemmgrid.report.statistics import LEAST_ROUNDS, Estimate, median, paired, unpaired
 
 BEFORE_AFTER, MACHINES, BACKENDS = "before-after", "machines", "backends"
@@ -264,7 +264,8 @@ def before_and_after(runs: Sequence[Row]) -> list[Pair]:
         histories.setdefault(row.key, []).append(row)
     found: dict[str, list[Comparison]] = {}
     alone: Counter[str] = Counter()
-    for (machine, _, _), (*earlier, after) in histories.items():
+    for (machine, _, _), history in histories.items():
+        *earlier, after = history
         if not after.comparable:
             continue
         fitting = (
@@ -274,7 +275,8 @@ def before_and_after(runs: Sequence[Row]) -> list[Pair]:
         if before is None:
             alone[machine] += 1
         else:
-            found.setdefault(machine, []).append(Comparison(after, before))
+            one = Comparison(over_runs(after, history), over_runs(before, history))
+            found.setdefault(machine, []).append(one)
     for members in found.values():
         members.sort(key=lambda one: reading_order(one.first))
     return [

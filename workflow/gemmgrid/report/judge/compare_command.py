@@ -1,7 +1,7 @@
 """The command `compare`: two sides that a user names, as a pair, and its text for a terminal.
 
 A side is a machine, a backend, `machine/backend`, a day or moment (2026-11-30, 2026-11-30T12:00:
-the latest good runs of that time), or `now`. Without names: before and after.
+each cell's latest run by then), or `now`. Without names: before and after.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gemmgrid.report.judge import compare
 from gemmgrid.report.judge.compare import Pair, told
 from gemmgrid.report.judge.verdicts import VERDICTS
 from gemmgrid.report.read.collect import Collection
-from gemmgrid.report.read.rows import Row
+from gemmgrid.report.read.rows import Row, standing
 from gemmgrid.report.statistics import LEAST_ROUNDS
 from gemmgrid.report.terminal.text import WIDTH, number, paint, wants_colour
 
@@ -80,14 +80,13 @@ def _side(collection: Collection, name: str) -> tuple[str, list[Row]]:
 
 
 def _as_of(runs: Sequence[Row], moment: str) -> list[Row]:
-    """Each cell's latest good run that had ended at that moment; a day counts to its end."""
+    """Each cell as it stood at that moment, by the runs that had ended; a day counts to its end."""
     limit = f"{moment}T99" if len(moment) == 10 else moment
-    latest = {
-        row.key: row
-        for row in runs
-        if row.measured and row["measured_at"] and row["measured_at"] <= limit
-    }
-    return list(latest.values())
+    histories: dict[tuple[str, str, str], list[Row]] = {}
+    for row in runs:
+        if row["measured_at"] and row["measured_at"] <= limit:
+            histories.setdefault(row.key, []).append(row)
+    return list(map(standing, histories.values()))
 
 
 def _word(kind: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from gemmgrid.records.ceilings import ceilings
+from gemmgrid.records.ceilings import cache_bytes, ceilings, moved_bytes
 from gemmgrid.records.cell import Cell
 from gemmgrid.records.states import counted, state_of
 from gemmgrid.records.statistics import mean
@@ -42,25 +42,16 @@ def columns(
     return {
         "state": names[0] if names else None,
         "far": _others(run, values["time_s"]),
-        **_ceilings(run, cell, values["time_s"], cache_bytes(machine)),
+        **_ceilings(run, cell, values["time_s"], _caches(machine)),
         "flop_per_cycle": _per_cycle(run, cell, values["gflops"]),
     }
 
 
-def cache_bytes(machine: Mapping[str, Any] | None) -> int | None:
-    """Of all caches past the first level together, from machine.json."""
-    caches = [
-        ((one.integer("size_bytes") or 0) * (one.integer("count") or 1), one.integer("level") or 0)
-        for one in Fields(machine or {}).parts("cpu.caches")
-    ]
-    return sum(size for size, level in caches if level > 1) or None
-
-
-def moved_bytes(cell: Cell, caches: int | None) -> int | None:
-    """What a call must fetch from memory at least: what the caches can't hold; None: not known."""
-    if cell.options.cold:
-        return cell.operand_bytes
-    return None if caches is None else max(0, cell.operand_bytes - caches)
+def _caches(machine: Mapping[str, Any] | None) -> int | None:
+    """Size of the caches, from machine.json, which may come from anyone."""
+    keys = ("size_bytes", "count", "level")
+    listed = Fields(machine or {}).parts("cpu.caches")
+    return cache_bytes([{key: one.integer(key) for key in keys} for one in listed])
 
 
 def _others(run: Run, time_s: float) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import log
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from gemmgrid.records import context
 from gemmgrid.records.cell import PROTOCOL, Cell
 from gemmgrid.records.foreign_runs import is_elsewhere
 from gemmgrid.records.run import UNRANKED
-from gemmgrid.records.statistics import interval, mean, round_means
+from gemmgrid.records.statistics import WIDEST, Interval, interval, is_wide, mean, round_means
 from gemmgrid.report import statistics
 from gemmgrid.report.read import beside, evidence, foreign_runs, slurm
 from gemmgrid.report.read.evidence import Evidence
@@ -27,6 +28,9 @@ RATES = (
     *("gflops", "gflops_low", "gflops_high", "time_s", "spread_low", "spread_high"),
     "best_gflops",
 )
+_INTERVAL = ("interval_kind", "interval_runs")
+MOST_RUNS = 20
+"""The latest runs of a cell, whose spread enters its interval."""
 MISSING = "missing"
 """The status, in tables only, of a planned cell that has no run yet."""
 _TEXTS = {
@@ -170,14 +174,17 @@ def from_run(
     values["difference"] = "; ".join(row.differences) or None
     ok = run["status"] == "ok"
     flags = dict.fromkeys(fields.texts("flags"))
-    values.update(dict.fromkeys((*RATES, *beside.COLUMNS)), interval_kind=None, peak_share=None)
+    values.update(
+        dict.fromkeys((*RATES, *beside.COLUMNS)),
+        interval_kind=None,
+        interval_runs=None,
+        peak_share=None,
+    )
     timed = _timed(invocations) if ok else []
     if ok:
         if not timed:
             raise UnusableRunError("status is ok, but no invocation holds samples")
-        shape = _measured(row, file.cell, timed)
-        flags = {flag: None for flag in flags if flag not in statistics.SHAPE_FLAGS}
-        flags |= dict.fromkeys(shape)
+        _measured(row, file.cell, timed)
         peak = peak_gflops(
             None if apart else machine,  # another machine's peak says nothing
             values["device"],
@@ -210,15 +217,47 @@ def _said(fields: Fields) -> str | None:
     return clean_lines("\n".join(said)) or None
 
 
+def over_runs(row: Row, history: Sequence[Row]) -> Row:
+    """The row with an interval that holds the spread between the cell's runs in one context.
+
+    history: of the same cell, the row's own run among them. Runs of another context or protocol,
+    in another state, with other threads or not in rounds as this one is are no repetitions of it.
+    """
+    if row.estimate is None:
+        return row
+    alike = [
+        one.estimate
+        for one in history[-MOST_RUNS:]
+        if one is not row and one.estimate and one.comparable and _repeats(one, row)
+    ]
+    wider = statistics.over_runs(row.estimate, alike)
+    values = row.values | {"interval_runs": 1 + len(alike)}
+    if wider is not row.estimate:
+        limits = wider.interval() if 2 * wider.half <= log(WIDEST) else None
+        values |= _limits(limits, row["gflops"] * row["time_s"])
+        noisy = ["noisy"] if is_wide(limits) else []
+        values["flags"] = ";".join(dict.fromkeys([*row.flags, *noisy]))
+    return replace(row, values=values, estimate=wider)
+
+
+def _repeats(one: Row, other: Row) -> bool:
+    columns = ("interval_kind", "state")
+    return (
+        all(one[column] == other[column] for column in columns)
+        and one.protocol == other.protocol
+        and not context.changes(one.context, other.context)
+    )
+
+
 def standing(history: Sequence[Row]) -> Row:
     """A cell's row from its history, oldest first: the latest run, which alone may have a rate.
 
-    Where that failed and an earlier run was good, that one's rate and time stand in columns of
-    their own.
+    Its interval is over all runs of its context. Where it failed and an earlier run was good, that
+    one's rate and time stand in columns of their own.
     """
-    latest = history[-1]
-    good = next((row for row in reversed(history) if row.measured), latest)
-    if good is latest:
+    latest = over_runs(history[-1], history)
+    good = next((row for row in reversed(history) if row.measured), None)
+    if latest.measured or good is None:
         return latest
     last_good = {"last_good_gflops": good["gflops"], "last_good_at": good["measured_at"]}
     return replace(latest, values=latest.values | last_good)
@@ -239,9 +278,9 @@ def _timed(invocations: Sequence[Fields]) -> list[Timed]:
     return timed
 
 
-def _measured(row: Row, cell: Cell, timed: list[Timed]) -> list[str]:
+def _measured(row: Row, cell: Cell, timed: list[Timed]) -> None:
     """Give the row its times and rates in GFLOP/s (decimal), with the 95 % interval over rounds or
-    processes and the quartiles of all samples; returns the flags that the samples earn."""
+    processes and the quartiles of all samples."""
     rounds = [invocation.integer("round") or 1 for invocation, _ in timed]
     samples = [times for _, times in timed]
     medians = list(map(statistics.median, samples))
@@ -251,18 +290,25 @@ def _measured(row: Row, cell: Cell, timed: list[Timed]) -> list[str]:
     row.estimate = statistics.estimate(row.times_s)
     time_s, work = mean(row.times_s), cell.flops / 1e9
     row.values |= {"time_s": time_s, "gflops": work / time_s, "best_gflops": work / min(medians)}
-    limits = interval(row.times_s)
-    if limits and limits.low > 0:
-        row.values["gflops_low"] = work / limits.high
-        row.values["gflops_high"] = work / limits.low
-        row.values["interval_kind"] = "rounds" if row.rounds > 1 else "one-round"
+    row.values |= _limits(interval(row.times_s), work)
+    if row.values["gflops_low"]:
+        row.values |= {"interval_kind": "rounds" if row.rounds > 1 else "one-round"}
+        row.values |= {"interval_runs": 1}
     quartiles = statistics.spread(np.concatenate(samples))
     if quartiles:
         row.values["spread_low"], row.values["spread_high"] = (
             work / quartiles[1],
             work / quartiles[0],
         )
-    return statistics.shape_flags(samples, limits)
+
+
+def _limits(found: Interval | None, work: float) -> dict[str, float | None]:
+    """The limits of the rate from those of the time."""
+    known = found is not None and found.low > 0
+    return {
+        "gflops_low": work / found.high if found and known else None,
+        "gflops_high": work / found.low if found and known else None,
+    }
 
 
 def _began(rounds: list[int], moments: list[str | None]) -> dict[int, tuple[str, str]]:
