@@ -23,7 +23,7 @@ ARITHMETIC = {
 (float16, bfloat16), which the loops do not use: they have no ceiling."""
 ABOVE_ARITHMETIC = 1.25
 """A rate may exceed the measured arithmetic by that: clocks drift by 2 to 4 %, and of 728 processes
-on two virtual machines no median was above 0.91 of it and no batch above 0.95."""
+on a virtual machine no median was above 0.91 of it and no batch above 0.95."""
 ABOVE_MEMORY = 2.0
 """The same for memory, whose measured rate wanders by a quarter each way with the neighbours."""
 THREE_PRODUCTS = 4 / 3
@@ -57,11 +57,11 @@ class Ceilings:
         return max(parts, default=None)
 
 
-def cache_bytes(caches: Any) -> int | None:
-    """Of all caches past the first level together, from the list in a machine's facts."""
+def cache_bytes(facts: Mapping[str, Any]) -> int | None:
+    """Of all caches of the CPUs past the first level together, from a machine's facts."""
     sizes = [
         (one.get("size_bytes") or 0) * (one.get("count") or 1)
-        for one in caches or []
+        for one in (facts.get("cpu") or {}).get("caches") or []
         if (one.get("level") or 0) > 1
     ]
     return sum(sizes) or None

@@ -71,7 +71,7 @@ class ThisMachine:
         if self._used:
             row = gpu_peaks.lookup(self._used.get("name"))
             return round(row.cache_mb * 2**20) if row and row.cache_mb else None
-        return cache_bytes((self.facts.get("cpu") or {}).get("caches"))
+        return cache_bytes(self.facts)
 
     def stranger_to(self, folder: Path) -> str | None:
         """Why runs made here do not belong to the machine that `folder` is for; None if they do.

@@ -69,9 +69,7 @@ def conclude(run: dict[str, Any], facts: Mapping[str, Any]) -> None:
                 f"{seconds:.3g} s a call, and no such device takes less than {least:.3g} s "
                 f"({limits['source']})"
             )
-        elif problem := impossible(
-            run, seconds, cache_bytes((facts.get("cpu") or {}).get("caches"))
-        ):
+        elif problem := impossible(run, seconds, cache_bytes(facts)):
             run["status"], run["reason"] = "implausible", problem
         flags += _doubts(run, limits)
     run["flags"] = sorted(set(flags))

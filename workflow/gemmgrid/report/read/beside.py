@@ -51,7 +51,9 @@ def _caches(machine: Mapping[str, Any] | None) -> int | None:
     """Size of the caches, from machine.json, which may come from anyone."""
     keys = ("size_bytes", "count", "level")
     listed = Fields(machine or {}).parts("cpu.caches")
-    return cache_bytes([{key: one.integer(key) for key in keys} for one in listed])
+    return cache_bytes(
+        {"cpu": {"caches": [{key: one.integer(key) for key in keys} for one in listed]}}
+    )
 
 
 def _others(run: Run, time_s: float) -> str | None:
