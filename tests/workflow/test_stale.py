@@ -240,6 +240,7 @@ def test_failed_cells_are_tried_again_and_hide_nothing(grid: Project) -> None:
 
 
 def test_the_gate(grid: Project) -> None:
+    grid.snakemake("refresh", "--config", "only=all", "rounds=5")
     missing = grid.snakemake("check", code=1)
     assert "references.yaml is missing" in missing
     grid.snakemake("references", "--config", "lower=-1", "upper=1000")

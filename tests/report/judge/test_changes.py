@@ -273,17 +273,27 @@ def test_a_reference_is_kept_or_not(
     assert judged.outcome == outcome, judged.told
 
 
-def test_one_process_decides_nothing(tmp_path: Path) -> None:
-    write(tmp_path, 64, 100, invocations=1)
+def test_one_round_decides_nothing(tmp_path: Path) -> None:
+    write(tmp_path, 64, 100, rounds=1)
     write(tmp_path, 128, 100, spread=0.003)
     undecided, kept = check.judge(collect(tmp_path), [reference(64, 100), reference(128, 100)])
     assert (undecided.outcome, kept.outcome) == ("undecided", "pass")
     assert (check.exit_status([kept]), check.exit_status([kept, undecided])) == (0, 3)
     told = check.text([undecided, kept])
     assert "check: 2 references: 1 kept, 0 in doubt, 1 undecided, 0 failed" in told
-    assert "its interval is not known" in told
+    assert "1 round, and 5 are needed for a verdict: snakemake --cores 1" in told
     (failed,) = check.judge(collect(tmp_path), [reference(128, 200)])
     assert check.exit_status([undecided, failed, kept]) == 1
+
+
+def test_another_state_decides_nothing_and_becomes_no_reference(tmp_path: Path) -> None:
+    write(tmp_path, 64, 100, flags=["other-state"])
+    write(tmp_path, 128, 100)
+    collection = collect(tmp_path)
+    (judged,) = check.judge(collection, [reference(64, 200)])
+    assert (judged.outcome, "measure it again" in judged.told) == ("undecided", True)
+    told = check.write(collection, tmp_path / "references.yaml", -0.1, 0.25, False)
+    assert "1 reference written; 1 cell left out" in told
 
 
 def test_a_reference_does_not_judge_wrong_threads(tmp_path: Path) -> None:
@@ -343,9 +353,9 @@ def test_references_from_the_present_state_hold(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     shutil.copy(ROOT / "config/backends.yaml", tmp_path / "config")
     file = tmp_path / "config/references.yaml"
-    assert check.write(collect(results), file, -0.1, 0.25, False) == 2
+    assert "2 references written" in check.write(collect(results), file, -0.1, 0.25, False)
     resolved = references.resolve(tmp_path, results)
     assert {one.outcome for one in check.judge(collect(results), resolved)} == {"pass"}
     with pytest.raises(check.ReferencesExistError, match="replace=true"):
         check.write(collect(results), file, -0.1, 0.25, False)
-    assert check.write(collect(results), file, -0.1, 0.25, True) == 2
+    assert "2 references written" in check.write(collect(results), file, -0.1, 0.25, True)

@@ -79,11 +79,10 @@ def main(arguments: list[str] | None = None) -> int:
             return check.exit_status(judged)
         replace = asked.replace.lower() == "true"
         try:
-            written = check.write(collection, asked.out, asked.lower, asked.upper, replace)
+            print(check.write(collection, asked.out, asked.lower, asked.upper, replace))
         except check.ReferencesExistError as error:
             print(error, file=sys.stderr)
             return 1
-        print(f"{asked.out}: {written} references written")
     if asked.command in ("tables", "all"):
         from gemmgrid.report import tables
 

@@ -2,10 +2,10 @@
 
 A cell fails when the whole interval of its rate has left the band, when its latest run failed, and
 when that run cannot be compared with the reference (another protocol, wrong threads). It is kept
-where the whole interval lies in the band. Otherwise, where the interval is missing or reaches
-further from the rate than the band from its value, nothing can be told: the cell is undecided,
-which fails too. A rate outside whose narrow interval still reaches
-into the band is a warning, which does not fail.
+where the whole interval lies in the band. Where the interval is missing, is over one round, is of
+a state that is not the machine's best, or reaches further from the rate than the band from its
+value, nothing can be told: the cell is undecided, which fails too. A rate outside whose narrow
+interval still reaches into the band is a warning, which does not fail.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from gemmgrid.records.text import count
 from gemmgrid.report.read.collect import Collection
 from gemmgrid.report.read.coverage import coverage
 from gemmgrid.report.read.rows import Row
+from gemmgrid.report.statistics import LEAST_ROUNDS
 from gemmgrid.report.terminal.text import number, paint, wants_colour
 
 PASS, WARN, UNDECIDED, FAIL = "pass", "warn", "undecided", "fail"
@@ -72,6 +73,13 @@ def _judge(wanted: Mapping[str, Any], rows: Mapping[tuple[str, str, str], Row]) 
     if row.protocol != wanted.get("protocol", row.protocol):
         told = f"measured by protocol {row.protocol}, the reference by {wanted['protocol']}"
         return Judgement(FAIL, place, f"{told}: write the references anew ({wanted['entry']})")
+    if "other-state" in row.flags:
+        told = "it met only states of the CPUs that are not the best this machine has shown"
+        return Judgement(UNDECIDED, place, f"{told}: measure it again")
+    if row.rounds < LEAST_ROUNDS:
+        rounds = count("round", row.rounds)
+        told = f"{rounds}, and {LEAST_ROUNDS} are needed for a verdict: {row.more_rounds}"
+        return Judgement(UNDECIDED, place, told)
     low, high = band(wanted)
     rate, value = row["gflops"], wanted["value"]
     known = row["gflops_low"] is not None
@@ -128,16 +136,18 @@ def text(found: list[Judgement]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(collection: Collection, path: Path, lower: float, upper: float, replace: bool) -> int:
-    """References from the present state: the study's good cells; returns how many.
+def write(collection: Collection, path: Path, lower: float, upper: float, replace: bool) -> str:
+    """References from the present state: the study's good cells; returns what was done, in words.
 
+    Cells that never met the machine's best state are left out: they would judge nothing.
     ReferencesExistError where the file is there and is not to be replaced.
     """
     if path.exists() and not replace:
         raise ReferencesExistError(
             f"{path} is there already: remove it, or add --config replace=true"
         )
-    rows = [row for row in coverage(collection).rows if row.comparable]
+    good = [row for row in coverage(collection).rows if row.comparable]
+    rows = [row for row in good if "other-state" not in row.flags]
     head = [
         "# Rates that cells have to keep, in GFLOP/s: `snakemake --cores 1 check` fails when one",
         "# leaves its band. lower and upper are shares of the value, null for no limit; `select`",
@@ -151,4 +161,8 @@ def write(collection: Collection, path: Path, lower: float, upper: float, replac
         for row in sorted(rows, key=lambda row: row.key)
     ]
     write_atomically(path, ("\n".join([*head, *(lines or ["[]"])]) + "\n").encode())
-    return len(rows)
+    told = f"{path}: {count('reference', len(rows))} written"
+    if len(rows) < len(good):
+        apart = count("cell", len(good) - len(rows))
+        told += f"; {apart} left out, which met no process in the machine's best state"
+    return told

@@ -65,7 +65,8 @@ def _table(found: Coverage, colour: bool) -> Iterable[str]:
         yield paint(_fit(f"every measured cell: {', '.join(everywhere)}"), "dim", colour)
     yield paint(head, "dim", colour)
     for row in shown:
-        status = " ".join([row["status"], *(flag for flag in row.flags if flag not in everywhere)])
+        doubts = (flag for flag in row.flags if flag not in everywhere)
+        status = " ".join([row["status"], *doubts, *filter(None, [row["far"]])])
         limits = ""
         if row["gflops_low"] is not None:
             limits = f"{number(row['gflops_low'])} – {number(row['gflops_high'])}"
