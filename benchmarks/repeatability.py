@@ -1,17 +1,22 @@
-"""Does a cell measured again give the same number, and does its interval hold the true one?
+"""Does a cell measured again give the same number, and are the verdicts about it true?
 
-    .venv/bin/python benchmarks/repeatability.py [--quick] [--minutes 30] [--fresh]
+    .venv/bin/python benchmarks/repeatability.py [--repetitions 10] [--cells WORD …] [--minutes 60]
 
-Twelve cells are measured ten times in each of two ways: one round (a cell's five processes follow
-one another), and five rounds (every cell once, in a new order, then every cell again; the parts
-are gathered as the workflow does). The ways alternate. Two figures come out for each:
+Twelve cells are measured again and again as `make bench` does it: in five rounds, one process a
+round, all cells in each round in a new order. Every cell stands in each round under two names, a
+and b, so that each repetition compares it with itself in the same rounds (paired), and every two
+repetitions compare it with itself at two times (unpaired). By the report's own code:
 
-spread      the largest of a cell's ten results over the smallest
-coverage    how often the 95 % interval that the report would show holds the cell's grand median,
-            the median over all processes of all repetitions of both ways
+spread      any two results of a cell whose processes ran in one state of the machine
+coverage    how often an interval holds the cell's grand median (over all rounds of all results)
+A/A         how often a comparison of a cell with itself says faster or slower
 
-Repetitions are kept in results/.benchmarks/repeatability/, so that a run that ends early
-(--minutes) goes on where it stopped when it is started again; --fresh begins anew.
+One repetition takes about two minutes on two cores. Start it on a quiet machine and leave that
+alone. Repetitions are kept in results/.benchmarks/repeatability/, so that a run that is
+interrupted, or ends early (--minutes), goes on where it stopped when it is started again; --fresh
+begins anew. Another choice of cells, settings or protocol is kept apart. --one-round measures
+each repetition also in one round, five processes in a row, to show what rounds are for. Exits with
+1 where results were lost.
 """
 
 from __future__ import annotations
@@ -23,20 +28,20 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from support import ROOT, environments, measuring, output
+from support import ROOT, environments, measuring, output, repeated
 from support.environments import note
+from support.repeated import Point, Results
 
-from gemmgrid.measure.supervise.assemble import seconds_per_call
 from gemmgrid.measure.supervise.rounds import gather
 from gemmgrid.records.cell import PROTOCOL, Cell
 from gemmgrid.records.context import digest
 from gemmgrid.records.files import write_atomically
-from gemmgrid.records.statistics import interval, mean
+from gemmgrid.records.history import dumps
+from gemmgrid.report.read.rows import Row, from_run
+from gemmgrid.report.read.scan import CellFile
 
 KEPT = ROOT / "results" / ".benchmarks" / "repeatability"
 CELLS = (
@@ -53,152 +58,111 @@ CELLS = (
     ("torch-cpu", "gemm.float32.512x512x512.t1"),
     ("torch-cpu", "gemm.float64.512x512x512.t2"),
 )
-ROUNDS = {"one round": 1, "five rounds": 5}
+ROUNDS = {"five rounds": 5, "one round": 1}
 PROCESSES = 5
-MARGIN = 0.03
-COVERED = {"one round": 0.88, "five rounds": 0.93}
-"""The share of intervals that is to hold the grand median."""
+NAMES = ("a", "b")
 
-Point = tuple[str, str]
-"""A backend and a cell's name."""
-Medians = dict[Point, list[float]]
-"""Of one repetition: seconds per call of each process of each cell; none of a cell that failed."""
+Runs = dict[Point, list[dict[str, Any]]]
+"""Of one repetition: each cell's runs, one a name."""
 
 
-@dataclass
-class Verdict:
-    """One cell, measured one way: what its repetitions say."""
-
-    spread: float
-    """Largest result over smallest."""
-    held: int
-    """Intervals that hold the grand median."""
-    count: int
-
-
-def judge(repetitions: Sequence[Sequence[float]], grand: float) -> Verdict:
-    """A cell's repetitions (seconds per call of each round or process) against the grand median."""
-    results = [mean(one) for one in repetitions]
-    limits = [interval(one) for one in repetitions]
-    held = sum(one is not None and one.low <= grand <= one.high for one in limits)
-    return Verdict(max(results) / min(results), held, len(results))
-
-
-def repeat(cells: Sequence[Point], way: str, number: int, settings: Mapping[str, Any]) -> Medians:
-    """One repetition of all cells: rounds of shuffled cells, then each cell's parts gathered."""
+def repeat(
+    cells: Sequence[Point], way: str, number: int, settings: Mapping[str, Any], trips: Path
+) -> Runs:
+    """One repetition of all cells under their names: rounds of shuffled cells, then gathered."""
     rounds = ROUNDS[way]
     places = {backend: environments.ready(backend) for backend, _ in cells}
     chosen = {**settings, "rounds": rounds}
-    parts: dict[Point, list[dict[str, Any]]] = {point: [] for point in cells}
+    parts: dict[tuple[Point, str], list[dict[str, Any]]] = {
+        (point, name): [] for point in cells for name in NAMES
+    }
     for turn in range(1, rounds + 1):
-        shuffled = random.Random(f"{number} {way} {turn}").sample(cells, len(cells))
-        for point in shuffled:
-            backend, name = point
+        note(f"  round {turn} of {rounds}")
+        for point, name in random.Random(f"{number} {way} {turn}").sample([*parts], len(parts)):
+            backend, cell = point
             with measuring.alone():
-                run = measuring.measure(backend, Cell.parse(name), places[backend], chosen, [turn])
-            parts[point].append(run)
-    return {point: _gathered(point, runs) for point, runs in parts.items()}
-
-
-def _gathered(point: Point, runs: list[dict[str, Any]]) -> list[float]:
-    """Seconds per call of the processes of the gathered run; none where that publishes no rate."""
-    whole = gather(runs)
-    if whole["status"] == "ok":
-        return seconds_per_call(whole)
-    print(f"lost: {' '.join(point)}: {whole['status']}: {whole['reason']}", flush=True)
-    return []
+                run = measuring.measure(
+                    backend, Cell.parse(cell), places[backend], chosen, [turn], trips
+                )
+            parts[point, name].append(run)
+    return {point: [gather(parts[point, name]) for name in NAMES] for point in cells}
 
 
 class Store:
-    """The repetitions so far, one file each, in a folder for these cells and settings."""
+    """The repetitions so far, a file each, in a folder for these cells and settings."""
 
     def __init__(self, folder: Path, cells: Sequence[Point], settings: Mapping[str, Any]) -> None:
-        self.folder = folder / digest([PROTOCOL, cells, settings])
+        self.folder = folder / digest([PROTOCOL, cells, settings, NAMES])
+
+    @property
+    def trips(self) -> Path:
+        """What trips between the CPUs were seen, which tells the states."""
+        return self.folder / "trips.txt"
 
     def path(self, way: str, number: int) -> Path:
-        return self.folder / f"{way.replace(' ', '-')}.{number:02}.json"
+        return self.folder / f"{way.replace(' ', '-')}.{number:02}.jsonl"
 
-    def write(self, way: str, number: int, found: Medians) -> None:
-        lines = [[*point, seconds] for point, seconds in found.items()]
-        write_atomically(self.path(way, number), json.dumps(lines).encode())
+    def write(self, way: str, number: int, found: Runs) -> None:
+        lines = [dumps(run) + "\n" for runs in found.values() for run in runs]
+        write_atomically(self.path(way, number), "".join(lines).encode())
 
-    def read(self, way: str) -> list[Medians]:
-        files = sorted(self.folder.glob(f"{way.replace(' ', '-')}.*.json"))
-        return [
-            {(backend, name): seconds for backend, name, seconds in json.loads(file.read_text())}
-            for file in files
-        ]
+    def read(self, way: str) -> list[Results]:
+        files = sorted(self.folder.glob(f"{way.replace(' ', '-')}.*.jsonl"))
+        return list(map(_results, files))
 
 
-def report(cells: Sequence[Point], found: Mapping[str, list[Medians]]) -> int:
-    """A line a cell, and the verdicts over all of them; returns how many results were lost."""
-    lost = sum(not values for runs in found.values() for run in runs for values in run.values())
-    runs = {
-        way: {point: [run[point] for run in repetitions if run[point]] for point in cells}
-        for way, repetitions in found.items()
-    }
-    for way, repetitions in runs.items():
-        several = {point: one for point, one in repetitions.items() if len(one) > 1}
-        if not several:
-            print(f"{way}: no cell has two repetitions, which say too little")
-            continue
-        print(f"{way}, {len(found[way])} repetitions of {len(cells)} cells")
-        verdicts = []
-        for (backend, name), one in several.items():
-            grand = grand_median(runs, (backend, name))
-            verdict = judge(one, grand)
-            verdicts.append(verdict)
-            rate = Cell.parse(name).flops / grand / 1e9
-            print(
-                f"  {backend:<15} {name:<36} {rate:8.1f} GFLOP/s  "
-                f"spread {verdict.spread - 1:6.1%}  interval holds {verdict.held}/{verdict.count}"
-            )
-        _conclude(way, verdicts)
-    return lost
+def _results(file: Path) -> Results:
+    """The rows of a repetition's runs; a run that is not ok is said and left out."""
+    found: dict[Point, list[Row]] = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        run = json.loads(line)
+        cell = Cell.from_json(run["cell"])
+        row = from_run(run, CellFile(run["machine"], run["backend"], cell, file))
+        rows = found.setdefault((run["backend"], cell.name), [])
+        if row.measured:
+            rows.append(row)
+        else:
+            print(f"lost: {run['backend']} {cell.name}: {row['status']}: {row['reason']}")
+    return {point: tuple(rows) for point, rows in found.items()}
 
 
-def grand_median(runs: Mapping[str, Mapping[Point, list[list[float]]]], point: Point) -> float:
-    """The median over all processes of a cell, of all repetitions and ways."""
-    return median(value for way in runs.values() for one in way[point] for value in one)
-
-
-def _conclude(way: str, verdicts: Sequence[Verdict]) -> None:
-    spreads = sorted(one.spread - 1 for one in verdicts)
-    inside = sum(spread <= MARGIN for spread in spreads)
-    held = sum(one.held for one in verdicts)
-    count = sum(one.count for one in verdicts)
-    print(
-        f"  any two results within {MARGIN:.0%}: {inside} of {len(verdicts)} cells "
-        f"(median cell {median(spreads):.1%}, worst {spreads[-1]:.1%}); target: all"
-    )
-    print(
-        f"  intervals that hold the grand median: {held / count:.1%} of {count}; "
-        f"target ≥ {COVERED[way]:.0%}: {'met' if held >= COVERED[way] * count else 'MISSED'}"
-    )
+def measure_all(
+    given: argparse.Namespace, store: Store, cells: Sequence[Point], settings: Mapping[str, Any]
+) -> int:
+    """Measure what is missing while there is time; returns how many repetitions still are."""
+    stop, longest, missing = time.monotonic() + 60 * given.minutes, 0.0, 0
+    ways = list(ROUNDS) if given.one_round else list(ROUNDS)[:1]
+    for number in range(1, given.repetitions + 1):
+        for way in ways:
+            if store.path(way, number).exists():
+                continue
+            start = time.monotonic()
+            if start + longest > stop:
+                missing += 1
+                continue
+            note(f"repetition {number} of {given.repetitions}, {way}")
+            store.write(way, number, repeat(cells, way, number, settings, store.trips))
+            longest = max(longest, time.monotonic() - start)
+            note(f"  took {time.monotonic() - start:.0f} s")
+    return missing
 
 
 def main(arguments: list[str] | None = None) -> int:
     given = _arguments(arguments)
-    cells = CELLS[:2] if given.quick else CELLS
+    cells = CELLS[:2] if given.quick else [one for one in CELLS if _chosen(one, given.cells)]
     quick = {"sample_s": 0.02, "warmup_s": 0.02} if given.quick else {}
     settings = measuring.settings(invocations=PROCESSES, evidence=False, **quick)
     if given.fresh:
         shutil.rmtree(given.keep, ignore_errors=True)
     store = Store(given.keep, cells, settings)
     output.header("repeatability: the same cells again and again")
-    stop = time.monotonic() + 60 * given.minutes
-    longest = 0.0
-    for number in range(1, given.repetitions + 1):
-        for way in ROUNDS:
-            start = time.monotonic()
-            if store.path(way, number).exists() or start + longest > stop:
-                continue
-            note(f"repetition {number} of {given.repetitions}, {way}")
-            store.write(way, number, repeat(cells, way, number, settings))
-            longest = max(longest, time.monotonic() - start)
-    found = {way: store.read(way) for way in ROUNDS}
-    lost = report(cells, found)
-    missing = sum(given.repetitions - min(len(one), given.repetitions) for one in found.values())
+    missing = measure_all(given, store, cells, settings)
+    lost = 0
+    for way in ROUNDS:
+        results = store.read(way)
+        lost += sum(len(NAMES) - len(rows) for one in results for rows in one.values())
+        if results:
+            print("\n".join(repeated.report(way, results, cells)))
     if missing:
         print(f"{missing} repetitions are still to do: start again to go on")
     if lost:
@@ -206,15 +170,25 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if lost else 0
 
 
+def _chosen(point: Point, words: Sequence[str]) -> bool:
+    return not words or any(word in " ".join(point) for word in words)
+
+
 def _arguments(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="two cells, two short repetitions")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repetitions", type=int, help="of each way (10)")
-    parser.add_argument("--minutes", type=float, default=30, help="begin no repetition after (30)")
+    parser.add_argument("--cells", nargs="+", default=[], help="only those whose name has a word")
+    parser.add_argument("--minutes", type=float, default=60, help="begin no repetition after (60)")
+    parser.add_argument("--one-round", action="store_true", help="measure in one round, too")
+    parser.add_argument("--quick", action="store_true", help="two cells, two short repetitions")
     parser.add_argument("--fresh", action="store_true", help="forget earlier repetitions")
     parser.add_argument("--keep", type=Path, default=KEPT, help="where repetitions are kept")
     given = parser.parse_args(arguments)
     given.repetitions = given.repetitions or (2 if given.quick else 10)
+    if not any(_chosen(point, given.cells) for point in CELLS):
+        parser.error("--cells: no cell's name has any of these words")
     return given
 
 

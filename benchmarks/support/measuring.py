@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -58,10 +59,22 @@ def measure(
     environment: Environment,
     chosen: dict[str, Any],
     rounds: list[int] | None = None,
+    trips: Path | None = None,
 ) -> dict[str, Any]:
-    """One run of a cell, or its part of some rounds. Hold `alone()` meanwhile."""
+    """One run of a cell, or its part of some rounds. Hold `alone()` meanwhile.
+
+    trips   where the trips between CPUs are kept, by which later processes know the states
+    """
     request = Request(
-        "benchmark", spec(backend, cell), cell, chosen, SEED, None, tool.describe(), environment
+        "benchmark",
+        spec(backend, cell),
+        cell,
+        chosen,
+        SEED,
+        None,
+        tool.describe(),
+        environment,
+        trips=trips,
     )
     return measure_cell(request, _nothing, rounds)
 
