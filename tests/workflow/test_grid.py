@@ -15,6 +15,8 @@ import yaml
 
 from gemmgrid.records.run import problems_of
 from gemmgrid.records.run_types import Run
+from gemmgrid.report.judge.compare import same_rounds
+from gemmgrid.report.read.collect import collect
 from tests.records.test_run_types import unnamed
 from tests.workflow.project import MACHINE, ROOT, TINY, Project, measured
 
@@ -182,9 +184,13 @@ def test_rounds_spread_the_processes_and_make_one_run(project):
         for one in runs[-1]["invocations"]
     )
     assert [number for _, number in moments] == [1] * 4 + [2] * 4
+    first, second = collect(project.folder / "results").cells
+    assert same_rounds(first, second)
     assert not list((project.folder / "results/.plan").glob("rounds/**/*.json"))
     assert measured(project.snakemake("-f", FILE)) == 2
     assert [len(runs) for runs in project.cells().values()] == [3, 2]
+    first, second = collect(project.folder / "results").cells
+    assert not same_rounds(first, second)
     assert set(project.table()["interval_kind"]) == {"rounds"}
 
 

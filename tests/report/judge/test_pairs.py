@@ -10,6 +10,7 @@ import pytest
 
 from gemmgrid.report.judge import compare
 from gemmgrid.report.judge.compare import Comparison, backend_pairs, machine_pairs
+from gemmgrid.report.judge.compare_command import NoSuchSideError, pairs
 from gemmgrid.report.read.collect import collect
 from gemmgrid.report.statistics import paired
 from tests.report import synthetic
@@ -65,8 +66,8 @@ def test_machines_and_single_rounds_are_unpaired(tmp_path: Path) -> None:
             document = synthetic.run(synthetic.gemm(64), machine, backend, rounds=rounds)
             synthetic.write_run(tmp_path, document)
     cells = collect(tmp_path).cells
-    pairs = [*machine_pairs(cells), *backend_pairs(cells)]
-    assert {one.pairing for pair in pairs for one in pair.comparisons} == {"unpaired"}
+    found = [*machine_pairs(cells), *backend_pairs(cells)]
+    assert {one.pairing for pair in found for one in pair.comparisons} == {"unpaired"}
 
 
 def test_only_rounds_that_both_have_are_compared(tmp_path: Path) -> None:
@@ -111,3 +112,34 @@ def test_a_cell_that_never_met_the_best_state_gives_no_verdict(tmp_path: Path) -
 def test_two_cells_of_the_same_other_state_are_compared(tmp_path: Path) -> None:
     flagged = {"flags": ["other-state"]}
     assert compared(tmp_path, {"gflops": 200} | flagged, flagged).verdict == "faster"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "count"),
+    [
+        ("threads=2", "threads=1", 4),
+        ("dtype=float32", "dtype=float64", 4),
+        ("options=alloc", "options=default", 4),
+    ],
+)
+def test_axes_of_one_machine_are_compared_in_pairs(
+    tmp_path: Path, first: str, second: str, count: int
+) -> None:
+    for dtype, gflops in (("float32", 100.0), ("float64", 50.0)):
+        for threads in (1, 2):
+            for alloc in (False, True):
+                cell = synthetic.gemm(64, dtype, threads, alloc=alloc)
+                rate = gflops * threads * (1.0 if alloc else 0.5)
+                synthetic.write_run(tmp_path, synthetic.run(cell, rounds=5, gflops=rate))
+    (pair,) = pairs(collect(tmp_path), first, second)
+    assert len(pair.comparisons) == count
+    assert {(one.pairing, one.verdict) for one in pair.comparisons} == {("paired", "faster")}
+    assert all(one.ratio == pytest.approx(2.0, rel=0.05) for one in pair.comparisons)
+
+
+def test_an_axis_that_no_cell_has_is_refused(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path, synthetic.run(synthetic.gemm(64)))
+    with pytest.raises(NoSuchSideError, match=r"no cell has threads=3. Found: 1"):
+        pairs(collect(tmp_path), "threads=3", "threads=1")
+    with pytest.raises(NoSuchSideError, match="one names a threads, the other a dtype"):
+        pairs(collect(tmp_path), "threads=1", "dtype=float32")

@@ -23,12 +23,19 @@ from gemmgrid.report.statistics import LEAST_ROUNDS, Estimate, median, paired, u
 
 BEFORE_AFTER, MACHINES, BACKENDS = "before-after", "machines", "backends"
 PLACES, MOMENTS = "places", "moments"
+_CELL = ("routine", "dtype", "m", "n", "k", "threads", "options")
+AXES = ("dtype", "threads", "options")
+"""Axes of a cell by which two sides may differ, on one machine and backend."""
 JOINED_ON = {
     BEFORE_AFTER: ("machine", "backend", "cell"),
     MOMENTS: ("machine", "backend", "cell"),
     MACHINES: ("backend", "cell"),
     BACKENDS: ("machine", "cell"),
     PLACES: ("cell",),
+    **{
+        axis: ("machine", "backend", *(column for column in _CELL if column != axis))
+        for axis in AXES
+    },
 }
 """Kinds of comparison, and the columns in which two rows agree to be compared."""
 MOST_CHANGES = 20

@@ -1,6 +1,7 @@
 """The command `compare`: two sides that a user names, as a pair, and its text for a terminal.
 
-A side is a machine, a backend, `machine/backend`, a day or moment (2026-11-30, 2026-11-30T12:00:
+A side is a machine, a backend, `machine/backend`, `dtype=`, `threads=` or `options=` with a value
+(`options=default` for none), a day or moment (2026-11-30, 2026-11-30T12:00:
 each cell's latest run by then), or `now`. Without names: before and after.
 """
 
@@ -63,6 +64,9 @@ def _side(collection: Collection, name: str) -> tuple[str, list[Row]]:
     if slash and machine in machines and backend in backends:
         rows = [row for row in collection.cells if row.key[:2] == (machine, backend)]
         return compare.PLACES, rows
+    axis, is_axis, value = name.partition("=")
+    if is_axis and axis in compare.AXES:
+        return axis, _having(collection.cells, axis, value)
     if _MOMENT.fullmatch(name):
         return compare.MOMENTS, _as_of(collection.runs, name)
     if any(name == one.name for one in collection.foreign):
@@ -73,10 +77,22 @@ def _side(collection: Collection, name: str) -> tuple[str, list[Row]]:
     known = [*machines, *backends]
     near = get_close_matches(name, known, n=1)
     raise NoSuchSideError(
-        f"{name!r} is no machine, backend, machine/backend, day or 'now'. Found: "
+        f"{name!r} is no machine, backend, machine/backend, dtype=, threads=, options=, day or "
+        "'now'. Found: "
         f"{', '.join(known) or 'nothing measured'}."
         + (f" Did you mean {near[0]!r}?" if near else "")
     )
+
+
+def _having(cells: Sequence[Row], axis: str, value: str) -> list[Row]:
+    """The cells with that value on the axis; NoSuchSideError where there is none."""
+    found = [row for row in cells if (str(row[axis]) or "default") == value]
+    if not found:
+        there = sorted({str(row[axis]) or "default" for row in cells})
+        raise NoSuchSideError(
+            f"no cell has {axis}={value}. Found: {', '.join(there) or 'nothing measured'}."
+        )
+    return found
 
 
 def _as_of(runs: Sequence[Row], moment: str) -> list[Row]:
@@ -91,6 +107,7 @@ def _as_of(runs: Sequence[Row], moment: str) -> list[Row]:
 
 def _word(kind: str) -> str:
     words = {compare.MACHINES: "machine", compare.BACKENDS: "backend"}
+    words |= {axis: axis for axis in compare.AXES}
     return words.get(kind, "machine/backend" if kind == compare.PLACES else "moment")
 
 
