@@ -105,6 +105,15 @@ def test_the_cpus_are_probed_around_the_samples(name, memory, pairs):
     assert [probe["memory"] is not None for probe in found[:2]] == memory
 
 
+def test_results_have_a_digest_and_the_first_process_a_componentwise_error():
+    name = "gemm.float64.64x64x64.t{}"
+    runs = [measured("numpy-openblas", "numpy", name.format(n), invocations=2) for n in (1, 2)]
+    found = [one["result"] for run in runs for one in run["invocations"]]
+    assert len({one["digest"] for one in found}) == 1
+    assert 0 < found[0]["componentwise"] < 64
+    assert (found[1]["componentwise"], found[1]["elements"]) == (None, 0)
+
+
 def test_a_dtype_without_blas_is_a_slow_path():
     run = measured("numpy-openblas", "numpy", "gemm.float16.128x128x128.t1", invocations=2)
     assert "slow-path" in run["flags"]

@@ -193,6 +193,18 @@ def test_wrong_threads_are_not_ranked(tmp_path: Path) -> None:
     assert '<td class="number">2</td>' not in exercise
 
 
+def test_accuracy_tells_where_the_bits_are_the_same(tmp_path: Path) -> None:
+    for n, digests in ((64, "ab"), (128, "aa"), (256, "aa")):
+        for threads, digest in enumerate(digests, start=1):
+            run = synthetic.run(synthetic.gemm(n, threads=threads))
+            for one in run["invocations"]:
+                one["result"] = {"digest": digest, "componentwise": 2.25}
+            synthetic.write_run(tmp_path, run)
+    accuracy = section(render(collect(tmp_path)), "accuracy")
+    assert "<td>over processes: yes; over thread counts: 2 of 3 cells</td>" in accuracy
+    assert '<td class="number">2.2' in accuracy
+
+
 def test_expected_is_never_shown_as_seen(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path, synthetic.run(CELL))
     documented = {"status": "ok", "routines": [{"evidence": "documented", "symbol": "dsdot"}]}

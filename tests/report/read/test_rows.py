@@ -131,6 +131,19 @@ def test_the_worst_of_the_checks_counts() -> None:
     assert row["effective_precision"] == "float32; tf32"
 
 
+def test_the_componentwise_error_and_the_bits_of_the_result_are_shown() -> None:
+    document = synthetic.run(CELL)
+    assert row_of(document)["bitwise"] is None
+    for one in document["invocations"]:
+        one["result"] = {"digest": "aa", "componentwise": None}
+    document["invocations"][0]["result"]["componentwise"] = 1.5
+    row = row_of(document)
+    assert (row["componentwise"], row["bitwise"], row["result_digest"]) == (1.5, "same", "aa")
+    document["invocations"][2]["result"]["digest"] = "bb"
+    row = row_of(document)
+    assert (row["bitwise"], row["result_digest"]) == ("differs", None)
+
+
 def test_the_recorded_doubts_are_shown() -> None:
     document = with_times([[1e-3], [1.4e-3]])
     document["flags"] = ["throttled", "bimodal"]

@@ -358,6 +358,14 @@ class Verify(TypedDict):
     fresh: Verdict | None
 
 
+class Result(TypedDict):
+    """The result that the timed calls left."""
+
+    digest: str  # of its bits
+    componentwise: float | None  # largest |C - Ĉ| / (|A||B|), in units of the dtype's roundoff
+    elements: Natural  # that were looked at for it
+
+
 class Trip(TypedDict):
     """A cache line from one CPU to another and back."""
 
@@ -427,6 +435,7 @@ class Invocation(TypedDict):
     first_call_s: NotRequired[float]
     identity: NotRequired[Identity]
     verify: NotRequired[Verify]
+    result: NotRequired[Result]
     warmup: NotRequired[Warmup]
     inner: NotRequired[Positive]  # calls in each sample
     selftest: NotRequired[Selftest]

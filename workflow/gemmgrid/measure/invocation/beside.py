@@ -17,6 +17,8 @@ Document = dict[str, Any]
 
 MEMORY_S = 0.5
 """Time that the probe of the memory may need; most of it goes to getting its pages."""
+FIRST = "measured by the run's first process"
+"""Why the others do not know it."""
 PROBE_SIZE = 256
 """Largest dimension of the products that compare a dtype with float32."""
 CALLS = 8
@@ -30,7 +32,7 @@ def first_only(
     document["call_overhead_ns"] = document["against_float32"] = None
     if job["index"] != 0:
         for key in ("call_overhead_ns", "against_float32"):
-            document["unknown"][key] = "measured by the run's first process"
+            document["unknown"][key] = FIRST
         return
     call_s = median(document["samples"]["elapsed_ns"]) / document["inner"] / 1e9
     # First, for it tells of a slow path, where little of the budget is left.
@@ -93,7 +95,7 @@ def _per_call(adapter: Adapter, cell: Cell, batch_ns: int) -> float:
 def probe_memory(probe: Probe, cell: Cell, job: Document, budget: Budget) -> None:
     """Last of all, because its arrays push everything else out of the caches."""
     if job["index"] and cell.routine == "gemm" and not cell.options.cold:
-        probe.skip("memory", "measured by the run's first process")
+        probe.skip("memory", FIRST)
     elif budget.expires(MEMORY_S):
         probe.skip("memory", NO_TIME)
     else:

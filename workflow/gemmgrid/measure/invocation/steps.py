@@ -20,6 +20,7 @@ import numpy as np  # noqa: E402
 from gemmgrid.measure import adapters, libraries  # noqa: E402
 from gemmgrid.measure.adapters.base import Adapter, Call  # noqa: E402
 from gemmgrid.measure.invocation import beside, operands, sampling, selftest  # noqa: E402
+from gemmgrid.measure.invocation.componentwise import componentwise, digest  # noqa: E402
 from gemmgrid.measure.invocation.loop import Loop, compile_loop, describe_clock  # noqa: E402
 from gemmgrid.measure.invocation.outcome import NO_TIME, Budget, Ended  # noqa: E402
 from gemmgrid.measure.invocation.verify import Verdict, verify  # noqa: E402
@@ -30,6 +31,8 @@ Document = dict[str, Any]
 
 SIDE_S = 1.5
 """Time that the first process keeps back for its side measurements."""
+ERROR_S = 0.2
+"""Time that the componentwise error may need."""
 SLOW = 12.0
 """A dtype this many times slower than float32 in the same library takes a slow path.
 
@@ -104,7 +107,9 @@ def measure(
     if cell.options.beta != 0:
         _poison(call)
         loop.batch(1)
-    _judge(verdicts, "after", verify(given, _result(call, loop), seed + 1))
+    result = _result(call, loop)
+    _judge(verdicts, "after", verify(given, result, seed + 1))
+    document["result"] = _describe(given, result, job, document["unknown"], budget)
     document["effective_precision"] = verdicts["after"]["precision"]
     tests = [document["selftest"]]
     if budget.ends(batch_s):
@@ -188,6 +193,22 @@ def _with_fresh_operands(
 
 def _result(call: Call, loop: Loop) -> np.ndarray:
     return np.asarray(call.result(loop.names))
+
+
+def _describe(
+    given: operands.Operands, result: np.ndarray, job: Document, unknown: Document, budget: Budget
+) -> Document:
+    """A digest of the bits; and from a run's first process how far its elements are off."""
+    error, count = None, 0
+    if job["index"]:
+        unknown["result.componentwise"] = beside.FIRST
+    elif budget.ends(ERROR_S):
+        unknown["result.componentwise"] = NO_TIME
+    else:
+        error, count = componentwise(given, result, job["seed"])
+        if error is None:
+            unknown["result.componentwise"] = "an element that must be zero is not"
+    return {"digest": digest(result), "componentwise": error, "elements": count}
 
 
 def _poison(call: Call) -> None:

@@ -323,12 +323,17 @@ def _facts(fields: Fields, invocations: list[Fields]) -> dict[str, Any]:
     """The columns that only repeat what the run says, or join what its invocations say."""
     moments = ("before", "after", "fresh")
     errors = [part.number(f"verify.{one}.rel_error") for part in invocations for one in moments]
+    sizes = [part.number("result.componentwise") for part in invocations]
+    bits = set(filter(None, (part.text("result.digest") for part in invocations)))
     precisions = dict.fromkeys(part.text("effective_precision") for part in invocations)
     stops = dict.fromkeys(part.text("stop") for part in invocations)
     seen = [number for part in invocations if (number := part.number("threads.seen")) is not None]
     return {
         **{column: fields.text(path) for column, path in _TEXTS.items()},
         "rel_error": max((error for error in errors if error is not None), default=None),
+        "componentwise": max((size for size in sizes if size is not None), default=None),
+        "bitwise": ("same" if len(bits) == 1 else "differs") if bits else None,
+        "result_digest": bits.pop() if len(bits) == 1 else None,
         "effective_precision": "; ".join(filter(None, precisions)) or None,
         "threads_seen": round(min(seen)) if seen else None,
         "measured_at": fields.text("ended_at") or fields.text("started_at"),
