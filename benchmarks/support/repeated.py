@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import log
-from statistics import median, stdev
+from statistics import fmean, median, stdev
 
 from gemmgrid.records.cell import Cell
+from gemmgrid.records.text import count
 from gemmgrid.report.judge.compare import Comparison, judge
 from gemmgrid.report.read.rows import Row, over_runs
 
@@ -56,17 +57,17 @@ class Repeated:
         logs = [log(row["time_s"]) for row in self.rows]
         return stdev(logs) if len(logs) > 2 else None
 
-    def held(self, over: bool = False) -> tuple[int, int]:
-        """How many intervals hold the grand median, of how many; over: as the report shows each
-        result with those before it as further runs of its context."""
+    def held(self, over: bool = False) -> list[tuple[int, bool]]:
+        """Of each result its rounds, and whether its interval holds the grand median; over: as the
+        report shows each result with those before it as further runs of its context."""
         known = enumerate(self.rows, start=1)
-        found = [over_runs(row, self.rows[:count]) if over else row for count, row in known]
-        rates = [row["gflops"] * row["time_s"] / self.grand for row in found]
-        inside = [
-            row["gflops_low"] is not None and row["gflops_low"] <= rate <= row["gflops_high"]
-            for row, rate in zip(found, rates, strict=True)
-        ]
-        return sum(inside), len(inside)
+        found = [over_runs(row, self.rows[:at]) if over else row for at, row in known]
+        inside = []
+        for row in found:
+            rate = row["gflops"] * row["time_s"] / self.grand
+            low, high = row["gflops_low"], row["gflops_high"]
+            inside.append((row.rounds, low is not None and low <= rate <= high))
+        return inside
 
 
 def repeated(repetitions: Sequence[Results], point: Point) -> Repeated:
@@ -113,11 +114,11 @@ def report(title: str, repetitions: Sequence[Results], cells: Sequence[Point]) -
     yield f"{title}, {len(repetitions)} repetitions of {len(cells)} cells"
     for (backend, name), one in several.items():
         rate = Cell.parse(name).flops / one.grand / 1e9
-        held, count = one.held()
+        held = [inside for _, inside in one.held()]
         apart = f"  {one.apart} in another state" if one.apart else ""
         yield (
             f"  {backend:<15} {name:<36} {rate:8.1f} GFLOP/s  spread {one.spread:6.1%}  "
-            f"interval holds {held}/{count}{apart}"
+            f"interval holds {sum(held)}/{len(held)}{apart}"
         )
     yield from _spreads(list(several.values()))
     yield from _coverage(list(several.values()))
@@ -147,19 +148,23 @@ def _spreads(found: Sequence[Repeated]) -> Iterable[str]:
 
 def _coverage(found: Sequence[Repeated]) -> Iterable[str]:
     for over, words in ((False, "of one run"), (True, "over the runs until then")):
-        counts = [one.held(over) for one in found]
-        held, count = (sum(numbers) for numbers in zip(*counts, strict=True))
-        text = f"intervals {words} that hold the grand median: {held / count:.1%} of {count}"
-        yield _met(text, held >= COVERED * count, f"≥ {COVERED:.0%}")
+        held = [one for cell in found for one in cell.held(over)]
+        share, by_rounds = fmean(one for _, one in held), []
+        for rounds in sorted({number for number, _ in held}, reverse=True):
+            own = [one for number, one in held if number == rounds]
+            by_rounds.append(f"{fmean(own):.1%} of {len(own)} over {count('round', rounds)}")
+        told = f" ({', '.join(by_rounds)})" if len(by_rounds) > 1 else ""
+        text = f"intervals {words} that hold the grand median: {share:.1%} of {len(held)}{told}"
+        yield _met(text, share >= COVERED, f"≥ {COVERED:.0%}")
 
 
 def _false(words: str, verdicts: Counter[str]) -> str:
-    wrong, count = verdicts["faster"] + verdicts["slower"], verdicts.total()
-    if not count:
+    wrong, compared = verdicts["faster"] + verdicts["slower"], verdicts.total()
+    if not compared:
         return f"  A/A, {words}: nothing to compare"
     told = ", ".join(f"{number} {word}" for word, number in verdicts.most_common())
-    text = f"A/A, {words}: {wrong / count:.1%} false of {count} ({told})"
-    return _met(text, wrong <= FALSE * count, f"≤ {FALSE:.0%}")
+    text = f"A/A, {words}: {wrong / compared:.1%} false of {compared} ({told})"
+    return _met(text, wrong <= FALSE * compared, f"≤ {FALSE:.0%}")
 
 
 def _met(text: str, fine: bool, target: str) -> str:

@@ -154,7 +154,7 @@ def _pair_lines(pair: Pair, colour: bool) -> Iterator[str]:
     if len(pair.comparisons) > MOST_CELLS:
         yield f"  … and {len(pair.comparisons) - MOST_CELLS} more: tables/comparisons.csv"
     if pair.firming:
-        yield f"insufficient: fewer than {LEAST_ROUNDS} rounds; the first such cell in as many:"
+        yield f"insufficient: fewer than {LEAST_ROUNDS} rounds; the first such cell in more:"
         yield from (f"  {command}" for command in pair.firming)
     yield ""
 

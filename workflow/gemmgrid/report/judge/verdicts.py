@@ -10,7 +10,7 @@ Statist. Soc. B 57, 1995); it holds for the positively dependent tests that cell
 are (Benjamini, Yekutieli 2001).
 
 A verdict needs LEAST_ROUNDS rounds on both sides: docs/method.md shows how often the intervals of
-one round and of five hold what repetitions find, and only the latter are good for a verdict.
+one round and of five hold what repetitions find.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, log, sqrt
 
-from gemmgrid.report.statistics import LEAST_ROUNDS, Estimate, t_quantile
+from gemmgrid.report.statistics import LEAST_ROUNDS, ROUNDS, Estimate, t_quantile
 
 MARGIN = 0.03
 """Builds, placement and weather move a cell by that much on a quiet machine: a difference has to be
@@ -81,11 +81,11 @@ def rounds_needed(
 ) -> int | None:
     """How many rounds each side needs, in all, for a verdict; None where no number would do.
 
-    Below LEAST_ROUNDS: those. Otherwise an estimate from the spread seen: as many as make a ratio
+    Below LEAST_ROUNDS: ROUNDS. Otherwise an estimate from the spread seen: as many as make a ratio
     outside the margin a discovery at `level`, or hold the interval of one inside it there.
     """
     if found is None or rounds < LEAST_ROUNDS:
-        return LEAST_ROUNDS
+        return ROUNDS
     distance = abs(found.centre) - log(1 + margin)
     probability = 1 - level if distance > 0 else 0.975
     spread = (found.error - found.between) * rounds  # of one round, both sides together

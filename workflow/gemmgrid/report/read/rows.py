@@ -112,8 +112,8 @@ class Row:
         """What measures the cell again, in its study: where it failed, or in too few rounds."""
         if not self.measured:
             self.values["retry"] = measure_again(self["path"], self.deploy, plan)
-        elif self.rounds < (least := statistics.LEAST_ROUNDS):
-            self.more_rounds = measure_again(self["path"], self.deploy, plan, least)
+        elif self.rounds < statistics.LEAST_ROUNDS:
+            self.more_rounds = measure_again(self["path"], self.deploy, plan, statistics.ROUNDS)
 
     @property
     def flags(self) -> list[str]:
