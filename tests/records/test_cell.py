@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from gemmgrid.records.cell import Cell, Options, cell_problem
+from gemmgrid.records.cell import CALLS, MODES, Cell, Options, cell_problem
 
 
 def test_the_name_of_the_design_page():
@@ -27,9 +27,11 @@ def test_options_follow_in_a_fixed_order():
         unaligned=True,
         alloc=False,
         cold=True,
+        call="out",
+        mode="eager",
     )
     name = Cell("gemm", "float64", (2, 3, 4), 1, options).name
-    expected = "nt.b64.colmajor.ld8.alpha-1.beta0.5.zeros.unaligned.cold"
+    expected = "nt.b64.colmajor.ld8.alpha-1.beta0.5.zeros.unaligned.cold.out.eager"
     assert name == f"gemm.float64.2x3x4.t1.{expected}"
 
 
@@ -50,6 +52,8 @@ def random_cells(count: int) -> list[Cell]:
             unaligned=chance.random() < 0.3,
             alloc=chance.random() < 0.3,
             cold=chance.random() < 0.3,
+            call=chance.choice(CALLS),
+            mode=chance.choice(MODES),
         )
         shape = tuple(chance.choice([1, 2, 17, 4096]) for _ in range(dimensions))
         try:

@@ -20,7 +20,7 @@ import numpy as np
 from gemmgrid.measure import adapters
 from gemmgrid.measure.adapters.base import Adapter, Call
 from gemmgrid.measure.invocation import operands
-from gemmgrid.records.cell import DTYPES, Cell, Options
+from gemmgrid.records.cell import CALLS, DTYPES, MODES, Cell, Options
 
 GEMM_OPTIONS: list[dict[str, Any]] = [
     *({"trans": trans} for trans in ("nt", "tn", "tt", "nc", "cn", "cc", "ct")),
@@ -43,6 +43,10 @@ GEMM_OPTIONS: list[dict[str, Any]] = [
     {"cold": True},
     {"cold": True, "alloc": True},
     {"cold": True, "beta": 1.0},
+    *({"call": call} for call in CALLS[1:]),
+    {"call": "einsum", "batch": 3},
+    {"call": "operator", "trans": "tn"},
+    *({"mode": mode} for mode in MODES[1:]),
 ]
 GEMV_OPTIONS: list[dict[str, Any]] = [
     {},
@@ -219,7 +223,10 @@ def check_no_copies(
     if call.poison:
         call.poison()
     run(call, names)
-    if given.C is not None and not cell.options.alloc and wrong(cell, given, given.C.copy()):
+    options = cell.options
+    makes_new = options.alloc or options.call not in ("auto", "out", "direct")
+    makes_new |= options.mode == "compiled"
+    if given.C is not None and not makes_new and wrong(cell, given, given.C.copy()):
         yield "the result is not in C's own memory"
     if adapter.library == "scipy" and cell.routine != "dot" and not cell.options.alloc:
         if call.poison:

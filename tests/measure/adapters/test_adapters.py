@@ -29,6 +29,7 @@ SCALED = {
     *(".alpha2", ".beta1", ".tn.alpha-0.5.beta2", ".colmajor.alpha-0.5.beta2"),
     *(".b3.alpha2.beta1", ".alpha2.alloc", ".beta1.cold"),
 }
+CALLS = {".matmul", ".dot", ".operator", ".out", ".einsum", ".tn.operator", ".b3.einsum"}
 ALLOCATED = {".alloc", ".ct.alloc", ".colmajor.alloc", ".alpha2.alloc", ".alloc.cold"}
 
 
@@ -63,7 +64,7 @@ CASES = [
         family="openblas" if LINUX else "accelerate",
         packages=("numpy",),
         dtypes=set(DTYPES) - {"bfloat16"},
-        refused=SCALED,
+        refused=SCALED | {".direct", ".compiled", ".lazy"},
         sets_threads=LINUX,
     ),
     case(
@@ -71,7 +72,7 @@ CASES = [
         family="openblas" if LINUX else "accelerate",
         packages=("numpy", "scipy"),
         dtypes=BLAS_DTYPES,
-        refused=STACKED | PADDED,
+        refused=STACKED | PADDED | CALLS | {".compiled", ".lazy"},
         sets_threads=LINUX,
     ),
     case(
@@ -80,7 +81,7 @@ CASES = [
         family="openblas",
         packages=("numpy", "scipy-openblas64"),
         dtypes=BLAS_DTYPES,
-        refused=STACKED | ALLOCATED,
+        refused=STACKED | ALLOCATED | CALLS | {".compiled", ".lazy"},
     ),
     case(
         "cblas-mkl",
@@ -88,21 +89,24 @@ CASES = [
         family="mkl",
         packages=("numpy", "mkl"),
         dtypes=BLAS_DTYPES | {"float16"},
-        refused=STACKED | ALLOCATED,
+        refused=STACKED | ALLOCATED | CALLS | {".compiled", ".lazy"},
     ),
     case(
         "torch-cpu",
         family=("mkl" if platform.machine() == "x86_64" else "openblas") if LINUX else "accelerate",
         packages=("numpy", "torch"),
         dtypes=DTYPES,
-        refused=(),
+        refused={".direct", ".dot", ".lazy"},
     ),
     case(
         "mlx-cpu",
         family="netlib" if LINUX else "accelerate",
         packages=("numpy", "mlx"),
         dtypes=set(DTYPES) - {"complex128"},
-        refused=COLUMN_MAJOR | PADDED | ALLOCATED | {".unaligned"},
+        refused=COLUMN_MAJOR
+        | PADDED
+        | ALLOCATED
+        | {".unaligned", ".dot", ".out", ".direct", ".eager"},
         sets_threads=False,
     ),
     case(
@@ -110,7 +114,7 @@ CASES = [
         family="xla",
         packages=("numpy", "jax", "jaxlib"),
         dtypes=DTYPES,
-        refused=COLUMN_MAJOR | PADDED | ALLOCATED | {".unaligned"},
+        refused=COLUMN_MAJOR | PADDED | ALLOCATED | {".unaligned", ".out", ".direct", ".lazy"},
         sets_threads=False,
     ),
 ]

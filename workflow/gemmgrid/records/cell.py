@@ -30,6 +30,8 @@ DIMENSIONS = {"dot": 1, "gemv": 2, "gemm": 3}
 ROUTINES = tuple(DIMENSIONS)
 INPUTS = ("normal", "zeros", "integers")
 LAYOUTS = ("C", "F")
+CALLS = ("auto", "matmul", "dot", "operator", "out", "einsum", "direct")
+MODES = ("auto", "eager", "compiled", "lazy")
 
 _NAME = re.compile(
     r"(?P<routine>[a-z]+)\.(?P<dtype>[a-z0-9]+)\.(?P<shape>[0-9]+(?:x[0-9]+)*)\.t(?P<threads>[0-9]+)"
@@ -48,6 +50,8 @@ _OPTIONS = re.compile(
     r"(?P<unaligned>\.unaligned)?"
     r"(?P<alloc>\.alloc)?"
     r"(?P<cold>\.cold)?"
+    rf"(?:\.(?P<call>{'|'.join(CALLS[1:])}))?"
+    rf"(?:\.(?P<mode>{'|'.join(MODES[1:])}))?"
 )
 
 
@@ -66,6 +70,10 @@ class Options:
     unaligned  operands placed 16 bytes past a 64-byte boundary
     alloc      the result is allocated inside the timing
     cold       operands rotate past the last-level cache
+    call       how the product is written: matmul, dot, einsum and operator (@) make a new result;
+               out is the function with out=; direct the BLAS routine itself; auto what the library
+               does soonest, into a result that is there or, with alloc, into a new one
+    mode       eager, compiled (torch.compile, jax.jit, mx.compile) or lazy; auto: the library's own
     """
 
     trans: str = "nn"
@@ -79,6 +87,8 @@ class Options:
     unaligned: bool = False
     alloc: bool = False
     cold: bool = False
+    call: str = "auto"
+    mode: str = "auto"
 
     @property
     def suffix(self) -> str:
@@ -99,6 +109,7 @@ class Options:
         if self.inputs != "normal":
             parts.append(self.inputs)
         parts += [word for word in ("reuse", "unaligned", "alloc", "cold") if getattr(self, word)]
+        parts += [word for word in (self.call, self.mode) if word != "auto"]
         return "".join(f".{part}" for part in parts)
 
     def to_json(self) -> dict[str, Any]:
@@ -285,6 +296,28 @@ def cell_problem(cell: Cell) -> str | None:
         return "dot has no alpha, beta or result to allocate"
     if options.alloc and options.beta != 0:
         return "alloc makes a new result, so beta must be 0"
+    return _way_problem(cell)
+
+
+def _way_problem(cell: Cell) -> str | None:
+    """What is wrong with how the product is written, or None."""
+    options = cell.options
+    if options.call not in CALLS:
+        return f"call {options.call!r} is none of {', '.join(CALLS)}"
+    if options.mode not in MODES:
+        return f"mode {options.mode!r} is none of {', '.join(MODES)}"
+    if options.call == "auto":
+        return None
+    if options.alloc:
+        return f"call {options.call} says itself whether the result is allocated, so alloc must go"
+    if options.call == "out":
+        return "dot returns a scalar, which takes no out=" if cell.routine == "dot" else None
+    if options.call == "direct":
+        return None
+    if options.alpha != 1 or options.beta != 0:
+        return f"call {options.call} has neither alpha nor beta"
+    if options.call == "dot" and options.batch > 1:
+        return "dot of two stacks multiplies each with each: call dot needs batch 1"
     return None
 
 

@@ -35,6 +35,8 @@ NAMES = {"dot": ("x", "y", "c"), "gemv": ("A", "x", "y"), "gemm": ("A", "B", "C"
 LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 """BLAS's letters for the element types that its standard has."""
 NEW_RESULT = "each call makes a new result"
+SUBSCRIPTS = {"dot": "i,i->", "gemv": "ij,j->i", "gemm": "ij,jk->ik"}
+"""The routines in Einstein's notation; a stack has `b` in front."""
 
 
 class DeviceMissing(OSError):  # noqa: N818  (says what is missing, as FileNotFoundError does)
@@ -102,6 +104,9 @@ class Adapter(ABC):
     devices: ClassVar[tuple[str, ...]]
     known_options: ClassVar[dict[str, str]] = {}
     """Options that the registry may set for this adapter, and what each takes."""
+    calls: ClassVar[tuple[str, ...]] = ("direct",)
+    """Ways to write a product that the library has."""
+    modes: ClassVar[tuple[str, ...]] = ("eager",)
 
     def __init__(self, device: str, options: dict[str, Any]) -> None:
         if device not in self.devices:
@@ -121,6 +126,10 @@ class Adapter(ABC):
         """Why this cell cannot be computed here, or None; a None is a promise."""
         if cell.routine == "dot" and (cell.options.pad or cell.options.layout != "C"):
             return "dot takes vectors, which have neither layout nor leading dimension"
+        for kind, known in (("call", self.calls), ("mode", self.modes)):
+            asked = getattr(cell.options, kind)
+            if asked not in ("auto", *known):
+                return f"{self.library} has no {kind} {asked}, only {', '.join(known)}"
         return self._unsupported(cell)
 
     @abstractmethod
@@ -189,6 +198,22 @@ class BlasAdapter(Adapter):
             "precision": {},
             "unknown": {} if self._blas else {"library": self.unknown_blas},
         }
+
+
+def expression(cell: Cell, library: str, a: str, b: str) -> str:
+    """The product as its user writes it where it makes a new result; library: as it is imported."""
+    call = cell.options.call
+    if call == "operator":
+        return f"{a} @ {b}"
+    if call == "einsum":
+        return f'{library}.einsum("{subscripts(cell)}", {a}, {b})'
+    return f"{library}.{'dot' if call == 'dot' else 'matmul'}({a}, {b})"
+
+
+def subscripts(cell: Cell) -> str:
+    """Einstein's notation of the cell's product."""
+    plain = SUBSCRIPTS[cell.routine]
+    return "bij,bjk->bik" if cell.options.batch > 1 else plain
 
 
 def on_host(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,8 +20,10 @@ from gemmgrid.measure.adapters.base import (
     Adapter,
     Call,
     DeviceMissing,
+    expression,
     packages,
     refuse,
+    subscripts,
     variables,
 )
 from gemmgrid.records.cell import Cell
@@ -37,6 +40,8 @@ class JaxAdapter(Adapter):
 
     library = "jax"
     devices = ("cpu", "cuda")
+    calls = ("matmul", "dot", "operator", "einsum")
+    modes = ("eager", "compiled")
     known_options: ClassVar = {
         "default_matmul_precision": "default | high | highest …: JAX's own words; on NVIDIA GPUs "
         "its default computes float32 in TF32",
@@ -68,6 +73,8 @@ class JaxAdapter(Adapter):
             return "JAX chooses the layout of its arrays: row-major, without padding"
         if options.unaligned:
             return "JAX copies operands that it finds unaligned into its own memory"
+        if options.mode == "eager" and (options.alpha != 1 or options.beta != 0):
+            return "several functions of JAX one after another: alpha and beta need mode compiled"
         return None
 
     def set_threads(self, threads: int) -> None:
@@ -81,19 +88,30 @@ class JaxAdapter(Adapter):
         refuse(self.unsupported(cell))
         A = self._placed(cell, operands.A)
         B = A if operands.B is operands.A else self._placed(cell, operands.B)
-        matmul, meaning = self._product(cell)
         a, b, out = NAMES[cell.routine]
-        names, arguments = {"matmul": matmul, a: A, b: B}, f"{a}, {b}"
+        names, arguments = {a: A, b: B}, f"{a}, {b}"
         if operands.C0 is not None:
             names["C0"] = self._placed(cell, operands.C0)
             arguments += ", C0"
-        wait = ".block_until_ready()" if self.device == "cpu" else ""
+        if cell.options.mode == "eager":
+            names["jnp"], where = self._jax.numpy, "jnp is jax.numpy; nothing is jitted around it"
+            turned = (_turned(self._jax.numpy, letter)[1] for letter in cell.options.trans)
+            product = expression(cell, "jnp", *map(str.format, turned, (a, b)))
+        else:
+            names["matmul"], meaning = self._product(cell)
+            product, where = (
+                f"matmul({arguments})",
+                f"matmul = jax.jit(lambda {arguments}: {meaning})",
+            )
+        wait = ""
+        if self.device == "cpu":
+            product, wait = f"({product})" if "@" in product else product, ".block_until_ready()"
         return Call(
-            statement=f"{out} = matmul({arguments}){wait}",
+            statement=f"{out} = {product}{wait}",
             names=names,
             result=lambda names: _fetched(names[out]),
             fence=f"{out}.block_until_ready()" if self.device != "cpu" else None,
-            where=f"matmul = jax.jit(lambda {arguments}: {meaning})",
+            where=where,
             addresses={"A": A.unsafe_buffer_pointer(), "B": B.unsafe_buffer_pointer()},
             unknown={"C": "JAX makes a new result in every call"},
         )
@@ -123,6 +141,13 @@ class JaxAdapter(Adapter):
         (turn_a, shown_a), (turn_b, shown_b) = (_turned(jnp, letter) for letter in options.trans)
         a, b, _ = NAMES[cell.routine]
         meaning = f"{shown_a.format(a)} @ {shown_b.format(b)}"
+        multiply = jnp.matmul
+        if options.call == "einsum":
+            multiply = partial(jnp.einsum, subscripts(cell))
+        elif options.call == "dot":
+            multiply = jnp.dot
+        if options.call in ("matmul", "dot", "einsum"):
+            meaning = expression(cell, "jnp", shown_a.format(a), shown_b.format(b))
         alpha, beta = options.alpha, options.beta
         if alpha != 1:
             meaning = f"{alpha!r} * ({meaning})"
@@ -130,11 +155,11 @@ class JaxAdapter(Adapter):
             meaning += f" + {beta!r} * C0"
 
         def product(first: Any, second: Any, start: Any = None) -> Any:
-            result = jnp.matmul(turn_a(first), turn_b(second))
+            result = multiply(turn_a(first), turn_b(second))
             result = result if alpha == 1 else alpha * result
             return result if beta == 0 else result + beta * start
 
-        key = (options.trans, alpha, beta, cell.routine)
+        key = (options.trans, alpha, beta, cell.routine, options.call, options.batch > 1)
         if key not in self._products:
             self._products[key] = self._jax.jit(product)
         return self._products[key], meaning

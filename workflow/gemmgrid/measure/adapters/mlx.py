@@ -19,6 +19,7 @@ from gemmgrid.measure.adapters.base import (
     Call,
     DeviceMissing,
     conjugates,
+    expression,
     packages,
     refuse,
     variables,
@@ -46,6 +47,8 @@ class MlxAdapter(Adapter):
 
     library = "mlx"
     devices = ("cpu", "gpu")
+    calls = ("matmul", "operator", "einsum")
+    modes = ("lazy", "compiled")
 
     def __init__(self, device: str, options: dict[str, Any]) -> None:
         super().__init__(device, options)
@@ -73,6 +76,8 @@ class MlxAdapter(Adapter):
             return "MLX chooses the layout of its arrays: row-major, without padding"
         if options.unaligned:
             return "MLX copies operands into its own memory, whose place cannot be chosen"
+        if options.mode == "compiled" and (options.alpha != 1 or options.beta != 0):
+            return "mx.compile is measured on plain products, without alpha and beta"
         if conjugates(cell):
             return "MLX has no conjugating view: mx.conj computes a copy"
         return None
@@ -91,9 +96,18 @@ class MlxAdapter(Adapter):
         a, b, out = NAMES[cell.routine]
         names = {"mx": mx, a: A, b: B}
         a, b = (_transposed(*pair, cell) for pair in zip((a, b), options.trans, strict=True))
+        where = None if self.device == "cpu" else QUEUED
         if options.alpha == 1 and options.beta == 0:
-            function = "inner" if cell.routine == "dot" else "matmul"
-            product = f"mx.{function}({a}, {b})"
+            product = expression(cell, "mx", a, b)
+            if cell.routine == "dot" and options.call == "auto":
+                product = f"mx.inner({a}, {b})"
+            if options.mode == "compiled":
+                first, second, _ = NAMES[cell.routine]
+                meaning = f"lambda {first}, {second}: {product}"
+                names["product"] = mx.compile(eval(meaning, {"mx": mx}))
+                product = f"product({first}, {second})"
+                compiled = f"product = mx.compile({meaning})"
+                where = f"{compiled}; {where}" if where else compiled
         else:
             assert operands.C is not None
             start = operands.C0 if operands.C0 is not None else np.zeros_like(operands.C)
@@ -104,7 +118,7 @@ class MlxAdapter(Adapter):
             names=names,
             result=lambda names: self._fetched(names[out]),
             fence="mx.synchronize()",
-            where=None if self.device == "cpu" else QUEUED,
+            where=where,
             addresses={"A": self._address(A), "B": self._address(B)},
             unknown={"C": "MLX makes a new result in every call"},
         )

@@ -14,6 +14,7 @@ from gemmgrid.measure.adapters.base import (
     BlasAdapter,
     Call,
     conjugates,
+    expression,
     on_host,
     refuse,
 )
@@ -31,6 +32,7 @@ class NumpyAdapter(BlasAdapter):
 
     library = "numpy"
     devices = ("cpu",)
+    calls = ("matmul", "dot", "operator", "out", "einsum")
     packages = ("numpy",)
     unknown_blas = "NumPy's extension is bound to no BLAS library that is known"
 
@@ -52,6 +54,12 @@ class NumpyAdapter(BlasAdapter):
         refuse(self.unsupported(cell))
         a, b, out = NAMES[cell.routine]
         names = {"np": np, a: operands.A, b: operands.B}
+        if cell.options.call not in ("auto", "out"):
+            a, b = (
+                _transposed(*pair, cell) for pair in zip((a, b), cell.options.trans, strict=True)
+            )
+            product = f"{out} = {expression(cell, 'np', a, b)}"
+            return on_host(cell, operands, product, names, NEW_RESULT)
         if cell.routine == "dot":
             new = "np.dot returns a new scalar"
             return on_host(cell, operands, "c = np.dot(x, y)", names, new)

@@ -20,6 +20,7 @@ from gemmgrid.measure.adapters.base import (
     Adapter,
     Call,
     DeviceMissing,
+    expression,
     nan_of,
     packages,
     refuse,
@@ -44,8 +45,11 @@ class TorchAdapter(Adapter):
 
     library = "torch"
     devices = ("cpu", "cuda", "mps")
+    calls = ("matmul", "dot", "operator", "out", "einsum")
+    modes = ("eager", "compiled")
     known_options: ClassVar = {
         "float32_matmul_precision": " | ".join(PRECISIONS),
+        "compile_mode": "default | reduce-overhead | max-autotune: of torch.compile",
         "reduced_precision_reduction": "true | false: float16 and bfloat16 sums on CUDA",
     }
 
@@ -70,6 +74,13 @@ class TorchAdapter(Adapter):
     def _unsupported(self, cell: Cell) -> str | None:
         if self.device == "mps" and cell.dtype in ("float64", "complex128"):
             return f"Apple's MPS has no {cell.dtype}"
+        options = cell.options
+        if options.call == "dot" and cell.routine != "dot":
+            return "torch.dot takes vectors only"
+        if options.mode == "compiled" and (options.alpha != 1 or options.beta != 0):
+            return "torch.compile is measured on plain products, without alpha and beta"
+        if options.mode == "compiled" and options.call == "out":
+            return "what torch.compile makes returns a new result"
         return None
 
     def set_threads(self, threads: int) -> None:
@@ -86,18 +97,53 @@ class TorchAdapter(Adapter):
         B = A if operands.B is operands.A else self._placed(cell, operands.B)
         names, tensors = {"torch": torch, a: A, b: B}, {"A": A, "B": B}
         a, b = (_transposed(*pair, cell) for pair in zip((a, b), cell.options.trans, strict=True))
-        expression = _expression(cell, a, b, out)
+        if cell.options.mode == "compiled":
+            made = self._compiled(cell, a, b)
+            return self._call(f"{out} = {made[0]}", names | made[1], out, tensors, made[2])
+        if cell.options.call not in ("auto", "out"):
+            statement = f"{out} = {expression(cell, 'torch', a, b)}"
+            return self._call(statement, names, out, tensors)
+        written = _written(cell, a, b, out)
         where = poison = None
         C = None if operands.C is None else self._placed(cell, operands.C)
         if C is None or cell.options.alloc:
-            statement = f"{out} = {expression})"
-            if f"({out}," in expression:  # torch.addmm takes a C also where beta is 0
+            statement = f"{out} = {written})"
+            if f"({out}," in written:  # torch.addmm takes a C also where beta is 0
                 names[out], where = C, f"{out} is not read where beta is 0"
         else:
-            statement = f"{expression}, out={out})"
+            statement = f"{written}, out={out})"
             names[out] = tensors["C"] = C
             C0 = None if operands.C0 is None else self._placed(cell, operands.C0)
             poison = self._resetter(cell, C, C0)
+        return self._call(statement, names, out, tensors, where, poison)
+
+    def _compiled(self, cell: Cell, a: str, b: str) -> tuple[str, dict[str, Any], str]:
+        """The call of a compiled product, its names, and what it stands for.
+
+        A function of its own for each cell: to a second shape Inductor would adapt by a program for
+        all shapes.
+        """
+        first, second, _ = NAMES[cell.routine]
+        meaning = f"lambda {first}, {second}: {expression(cell, 'torch', a, b)}"
+        mode = self.options.get("compile_mode", "default")
+        product = self._torch.compile(
+            eval(meaning, {"torch": self._torch}), dynamic=False, mode=mode
+        )
+        shown = "" if mode == "default" else f", mode={mode!r}"
+        where = f"product = torch.compile({meaning}, dynamic=False{shown})"
+        return f"product({first}, {second})", {"product": product}, where
+
+    def _call(
+        self,
+        statement: str,
+        names: dict[str, Any],
+        out: str,
+        tensors: dict[str, Any],
+        where: str | None = None,
+        poison: Callable[[], None] | None = None,
+    ) -> Call:
+        """The statement on this device; tensors: those whose memory a call reads and writes."""
+        torch = self._torch
         unknown = {} if "C" in tensors else {"C": NEW_RESULT}
         if self.device == "mps":
             tensors, unknown = {}, {**dict.fromkeys("ABC", NO_ADDRESS), **unknown}
@@ -242,7 +288,7 @@ class CudaTimer:
         return round(self._start.elapsed_time(self._stop) * 1e6)  # milliseconds to nanoseconds
 
 
-def _expression(cell: Cell, a: str, b: str, out: str) -> str:
+def _written(cell: Cell, a: str, b: str, out: str) -> str:
     """The call without its closing bracket, so that out= can follow."""
     options = cell.options
     if options.alpha == 1 and options.beta == 0:

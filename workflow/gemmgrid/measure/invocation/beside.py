@@ -79,7 +79,8 @@ def _against_float32(
 def _plain(cell: Cell) -> Options:
     """The options that keep the kind of call but not its size or placement."""
     options = cell.options
-    return Options(trans=options.trans, alpha=options.alpha, beta=options.beta, alloc=options.alloc)
+    kept = ("trans", "alpha", "beta", "alloc", "call", "mode")
+    return Options(**{name: getattr(options, name) for name in kept})
 
 
 def _per_call(adapter: Adapter, cell: Cell, batch_ns: int) -> float:

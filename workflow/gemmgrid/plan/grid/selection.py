@@ -16,7 +16,16 @@ from typing import Any
 
 from gemmgrid.plan.config.errors import choose
 from gemmgrid.plan.config.sources import typed
-from gemmgrid.records.cell import DTYPES, INPUTS, LAYOUTS, OPTION_NAMES, ROUTINES, Cell
+from gemmgrid.records.cell import (
+    CALLS,
+    DTYPES,
+    INPUTS,
+    LAYOUTS,
+    MODES,
+    OPTION_NAMES,
+    ROUTINES,
+    Cell,
+)
 
 CELL_AXES = ("routine", "dtype", "m", "n", "k", "threads")
 PLACE_AXES = ("machine", "platform", "backend", "adapter", "device")
@@ -27,6 +36,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "routine": ROUTINES,
     "dtype": DTYPES,
     "inputs": INPUTS,
+    "call": CALLS,
+    "mode": MODES,
     "layout": LAYOUTS,
     "device": ("cpu", "cuda", "mps", "gpu"),
 }
