@@ -61,7 +61,9 @@ def componentwise(operands: Operands, result: Array, seed: int) -> tuple[float |
 
 def digest(result: Array) -> str:
     """Equal for results that are bitwise the same."""
-    return hashlib.blake2b(np.ascontiguousarray(result).view(np.uint8).data, digest_size=8).hexdigest()
+    return hashlib.blake2b(
+        np.ascontiguousarray(result).view(np.uint8).data, digest_size=8
+    ).hexdigest()
 
 
 def _reals(values: Array) -> list[Array]:
