@@ -33,7 +33,7 @@ SUPERVISING = [
 
 FLOORS = {
     "measure": [
-        {"host", "libraries", "peaks", "code_pages"},
+        {"host", "libraries", "peaks", "code_pages", "perf_events"},
         {"machine", "adapters", "probe"},
         {"invocation", "supervise"},
         {"dispatch", "doctor", "node", "explain"},

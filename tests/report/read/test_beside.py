@@ -88,6 +88,10 @@ def test_operations_a_cycle_are_of_one_thread_at_the_clock_of_a_busy_cpu() -> No
             "after": {"cpu_mhz": [1000.0, 800.0]},
         }
     assert row_of(document)["flop_per_cycle"] == pytest.approx(2e9 / 1e9 / 2)
+    for one in document["invocations"]:
+        one["counters"] = {"cycles": 500_000_000, "task_clock_s": 1.0, "migrations": 3}
+    assert row_of(document)["flop_per_cycle"] == pytest.approx(2e9 / 5e8 / 2)
+    assert row_of(document)["migrations"] == 3
     assert row_of(run([1e-3, 1e-3], [90, 90]))["flop_per_cycle"] is None
 
 

@@ -336,6 +336,17 @@ class Threads(TypedDict):
     unknown: NotRequired[Unknown]
 
 
+class Events(TypedDict):
+    """What the kernel counted while the samples were taken, of all threads together."""
+
+    cycles: Natural | None  # outside the kernel
+    task_clock_s: float | None  # CPU time
+    switches: Natural | None  # from one thread to another
+    preempted: Natural | None  # those of them that a thread did not ask for
+    migrations: int | None  # of a thread to another CPU
+    unknown: Unknown
+
+
 class Verdict(TypedDict):
     """The result compared with float64."""
 
@@ -443,6 +454,7 @@ class Invocation(TypedDict):
     against_float32: NotRequired[float | None]  # how many times slower
     threads: NotRequired[Threads]
     samples: NotRequired[Samples]
+    counters: NotRequired[Events]
     stop: NotRequired[Literal["interval", "plateau", "time-limit", "max-samples", "budget"]]
     probe: NotRequired[Probe]
     aside: NotRequired[Literal["far", "farther", "changed", "disturbed"] | None]  # its state, where

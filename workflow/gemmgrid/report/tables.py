@@ -54,7 +54,7 @@ CELLS: dict[str, str] = {
     **_reals("best_gflops"),
     **_texts("state", "far", "ceiling"),
     **_reals("ceiling_share", "arithmetic_gflops", "memory_gbytes_s", "flop_per_cycle"),
-    **_reals("componentwise"),
+    **_reals("componentwise", "switches", "migrations"),
     **_texts("bitwise", "result_digest"),
 }
 """Columns of the cells' table and their types; rates in GFLOP/s (decimal), times in seconds.

@@ -21,6 +21,7 @@ from gemmgrid.measure import adapters, libraries  # noqa: E402
 from gemmgrid.measure.adapters.base import Adapter, Call  # noqa: E402
 from gemmgrid.measure.invocation import beside, operands, sampling, selftest  # noqa: E402
 from gemmgrid.measure.invocation.componentwise import componentwise, digest  # noqa: E402
+from gemmgrid.measure.invocation.counters import Counters  # noqa: E402
 from gemmgrid.measure.invocation.loop import Loop, compile_loop, describe_clock  # noqa: E402
 from gemmgrid.measure.invocation.outcome import NO_TIME, Budget, Ended  # noqa: E402
 from gemmgrid.measure.invocation.verify import Verdict, verify  # noqa: E402
@@ -86,6 +87,7 @@ def measure(
     stage("sample")
     probe = Probe(job["device"], cell.threads)
     document["probe"] = probe.record
+    counters = Counters()
     if budget.ends(batch_s):
         # Of a call so slow that there is no time for another, the warm-up's is the sample.
         taken = sampling.Samples([0], [warmup.last_ns], None, "budget")
@@ -93,12 +95,15 @@ def measure(
     else:
         _poison(call)
         probe.around("before")
+        counters.start()
         _CENSUS.start()
         kept_s = min(SIDE_S, job["soft_s"] / 4) if job["index"] == 0 else 0.0
         taken = sampling.take_samples(
             loop, warmup.inner, settings, lambda seconds: budget.expires(seconds + kept_s)
         )
+        counters.stop()
     _CENSUS.stop()
+    document["counters"] = counters.record()
     probe.around("after")
     document["threads"] = _CENSUS.result(cell.threads, adapter.library_threads())
     document["samples"], document["stop"] = taken.to_json(), taken.stop

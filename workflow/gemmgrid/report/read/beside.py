@@ -90,7 +90,10 @@ def _per_cycle(run: Run, cell: Cell, gflops: float) -> float | None:
     clocks = []
     for one in counted(run):
         around = Fields(one)
-        if run["device"] == "cpu":
+        cycles, clock_s = (around.number(f"counters.{key}") for key in ("cycles", "task_clock_s"))
+        if run["device"] == "cpu" and cycles and clock_s:
+            clocks.append(cycles / clock_s / 1e6)
+        elif run["device"] == "cpu":
             # The highest: of CPUs that idle, the clock says nothing.
             moments = ("conditions.before.cpu_mhz", "conditions.after.cpu_mhz")
             seen = [clock for when in moments for clock in around.sequence(when) if clock]

@@ -338,6 +338,9 @@ def _facts(fields: Fields, invocations: list[Fields]) -> dict[str, Any]:
         "threads_seen": round(min(seen)) if seen else None,
         "measured_at": fields.text("ended_at") or fields.text("started_at"),
         **{path: _middle(invocations, path) for path in _TIMES},
+        **{
+            event: _middle(invocations, f"counters.{event}") for event in ("switches", "migrations")
+        },
         "order": fields.integer("order"),
         "stop": ";".join(filter(None, stops)) or None,
     }

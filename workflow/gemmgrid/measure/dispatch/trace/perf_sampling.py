@@ -9,7 +9,6 @@ Needs perf_event_paranoid of 2 or less, and a container that allows the system c
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import mmap
 import os
@@ -25,18 +24,23 @@ from gemmgrid.measure.dispatch.objects.elf import named_objects
 from gemmgrid.measure.dispatch.objects.refusals import PlatformError, SamplingError
 from gemmgrid.measure.dispatch.objects.symbols import AddressNames, symbol_table
 from gemmgrid.measure.dispatch.objects.words import MemoryMap
+from gemmgrid.measure.perf_events import (
+    CPU_CLOCK,
+    DISABLED,
+    FREQUENCY,
+    SOFTWARE,
+    available,
+    libc,
+    open_event,
+)
 
 HERTZ = 2000
 BUFFER_BYTES = 16384
 """For each thread: 1024 samples of 16 bytes, half a second at 2000 Hz."""
 GENERATED = "code generated at run time"
 
-_SYSTEM_CALL = {"x86_64": 298, "aarch64": 241}
 _ENABLE, _DISABLE = 0x2400, 0x2401
-_TYPE_SOFTWARE, _CPU_CLOCK, _SAMPLE_IP = 1, 0, 1
-_DISABLED, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR, _FREQUENCY = 1, 1 << 5, 1 << 6, 1 << 10
-_ATTRIBUTE_BYTES = 128
-_CLOSE_ON_EXEC = 8
+_SAMPLE_IP = 1
 _HEAD, _TAIL = 1024, 1032
 _RECORD_LOST, _RECORD_SAMPLE = 2, 9
 
@@ -115,7 +119,7 @@ class Sampler:
             for thread in os.listdir("/proc/self/task"):  # noqa: PTH208
                 self._open(int(thread))
             for descriptor, _ in self._events:
-                _libc.ioctl(descriptor, _ENABLE, 0)
+                libc.ioctl(descriptor, _ENABLE, 0)
         except BaseException:
             self._close()
             raise
@@ -123,7 +127,7 @@ class Sampler:
 
     def __exit__(self, *_raised: object) -> None:
         for descriptor, _ in self._events:
-            _libc.ioctl(descriptor, _DISABLE, 0)
+            libc.ioctl(descriptor, _DISABLE, 0)
         self._read = self.samples()
         self._close()
 
@@ -142,21 +146,16 @@ class Sampler:
         return Samples(_places(pointers), lost)
 
     def _open(self, thread: int) -> None:
-        flags = _DISABLED | _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR | _FREQUENCY
-        fields = (_TYPE_SOFTWARE, _ATTRIBUTE_BYTES, _CPU_CLOCK, self._hertz, _SAMPLE_IP, 0, flags)
-        attribute = struct.pack("<IIQQQQQ", *fields).ljust(_ATTRIBUTE_BYTES, b"\0")
-        number = _SYSTEM_CALL.get(platform.machine())
-        if platform.system() != "Linux" or number is None:
+        if not available():
             raise PlatformError(f"no sampling on {platform.system()} {platform.machine()}")
-        own_cpu = group = ctypes.c_long(-1)  # any CPU, no group
-        descriptor = _libc.syscall(
-            ctypes.c_long(number), attribute, ctypes.c_long(thread), own_cpu, group,
-            ctypes.c_long(_CLOSE_ON_EXEC),
-        )  # fmt: skip
-        if descriptor < 0:
-            if ctypes.get_errno() == errno.ESRCH:  # the thread has ended meanwhile
-                return
-            raise SamplingError(_refusal(ctypes.get_errno()))
+        try:
+            descriptor = open_event(
+                thread, SOFTWARE, CPU_CLOCK, self._hertz, _SAMPLE_IP, flags=DISABLED | FREQUENCY
+            )
+        except ProcessLookupError:  # the thread has ended meanwhile
+            return
+        except OSError as error:
+            raise SamplingError(_refusal(error.errno or 0)) from error
         data = max(BUFFER_BYTES, mmap.PAGESIZE)
         try:
             buffer = mmap.mmap(descriptor, mmap.PAGESIZE + data)
@@ -240,8 +239,3 @@ def is_stripped(path: str) -> bool:
         return symbol_table(path).stripped
     except OSError:
         return True
-
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.syscall.restype = ctypes.c_long
-_libc.ioctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong]

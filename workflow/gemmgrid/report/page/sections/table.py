@@ -54,6 +54,8 @@ DETAILS: tuple[tuple[str, str, str], ...] = (
     ("memory_gbytes_s", "measured memory, GB/s", "number"),
     ("peak_share", "share of the known peak", "share"),
     ("flop_per_cycle", "operations a cycle", "number"),
+    ("switches", "switches of threads in a process", "number"),
+    ("migrations", "threads moved between CPUs", "number"),
     ("componentwise", "componentwise error, in roundoffs", "number"),
     ("bitwise", "bits of the result, over processes", "text"),
     ("first_call_s", "first call", "seconds"),
