@@ -3,49 +3,18 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
 
 from gemmgrid.measure.supervise.progress import outcome_line
-from gemmgrid.measure.supervise.request import Environment, Request
-from gemmgrid.measure.supervise.supervisor import measure_cell
-from gemmgrid.records.cell import Cell
+from tests.liars.measuring import measured
 
-ROOT = Path(__file__).resolve().parents[2]
 FATAL = "FATAL ERROR: cannot load libkernels.so"
 PLAIN = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-SETTINGS = {
-    "invocations": 1,
-    "rounds": 1,
-    "warmup_s": 0.05,
-    "sample_s": 0.1,
-    "min_samples": 10,
-    "max_samples": 2000,
-    "interval": 0.01,
-    "batch_s": 0.001,
-    "budget_s": 20,
-    "memory_fraction": 0.8,
-    "evidence": False,
-}
 
 
 def run(liar: str, name: str = "gemm.float32.256x256x256.t1", **settings) -> dict:
-    """A run of the liar under the interpreter of the tests, which has NumPy."""
-    cell = Cell.parse(name)
-    spec = {
-        "cell": cell.to_json(),
-        "backend": liar.replace("_", "-"),
-        "adapter": f"tests.liars.adapters.{liar}",
-        "device": "cpu",
-        "blas": None,
-        "options": {},
-        "variables": {"PYTHONPATH": str(ROOT)},
-    }
-    environment = Environment("liars", "none", sys.executable, None)
-    request = Request("here", spec, cell, SETTINGS | settings, 1, None, {}, environment)
-    return measure_cell(request, lambda: None)
+    return measured(f"tests.liars.adapters.{liar}", name, **settings)
 
 
 def verdict(run: dict, when: str) -> dict:
