@@ -37,7 +37,7 @@ SETTLED = frozenset({"ok", "unsupported", "excluded", "infeasible"})
 """Statuses with which a cell is done: trying again on the same machine would say the same."""
 
 FLAGS = {
-    "few-invocations": "fewer than five processes: the interval is too narrow or missing",
+    "few-invocations": "fewer than five processes count: the interval is wide or missing",
     "one-round": "the processes followed each other: the interval holds the truth less often",
     "throttled": "clocks were held back while it ran",
     "noisy": "the interval is wide",
