@@ -148,12 +148,31 @@ def test_few_rounds_say_what_firms_them_up(tmp_path: Path, rounds: int) -> None:
     (command,) = pair.firming
     assert command == (
         "snakemake --cores 1 --config 'sampling={rounds: 5}' "
-        f"-f {results}/machine-a/numpy-openblas/gemm.float32.64x64x64.t1.jsonl"
+        f"-f {results}/machine-a/numpy-openblas/gemm.float32.64x64x64.t1.jsonl "
+        f"{results}/machine-a/torch-cpu/gemm.float32.64x64x64.t1.jsonl"
     )
     text = compare_command.text([pair])
     assert "insufficient (needs 5 rounds)" in text
     assert command in text
     assert "sampling={rounds: 5}" in render(View(collect(results), "2026-11-30T00:00:00Z"))
+
+
+def test_of_two_machines_only_the_side_with_few_rounds_is_firmed_up(tmp_path: Path) -> None:
+    write(tmp_path, 64, 100)
+    write(tmp_path, 64, 100, rounds=1, machine="machine-b")
+    (pair,) = compare.machine_pairs(collect(tmp_path).cells)
+    (command,) = pair.firming
+    assert command.endswith(
+        f"-f {tmp_path}/machine-b/numpy-openblas/gemm.float32.64x64x64.t1.jsonl"
+    )
+
+
+def test_a_cell_after_a_change_is_firmed_up_alone(tmp_path: Path) -> None:
+    write(tmp_path, 64, 100, device=OLD, day=1)
+    write(tmp_path, 64, 100, device=NEW, day=2, rounds=1)
+    (pair,) = compare.before_and_after(collect(tmp_path).runs)
+    (command,) = pair.firming
+    assert command.count(".jsonl") == 1
 
 
 def test_every_machine_is_a_family_of_its_own(tmp_path: Path) -> None:

@@ -178,12 +178,17 @@ class Pair:
 
     @property
     def firming(self) -> list[str]:
-        """What measures the first of the cells with too few rounds in enough of them."""
-        few = (one for one in self.comparisons if one.verdict == "insufficient")
-        commands = (
-            [row.more_rounds for row in (one.first, one.second) if row.more_rounds] for one in few
-        )
-        return next(filter(None, commands), [])
+        """What measures the first of the cells with too few rounds in enough of them: both sides
+        in one command where one machine has both, so that they are paired."""
+        one = next((one for one in self.comparisons if one.verdict == "insufficient"), None)
+        if one is None:
+            return []
+        split = [(row.more_rounds or "").rpartition(" -f ") for row in one.sides]
+        if one.first["machine"] == one.second["machine"] and split[0][0] == split[1][0]:
+            files = dict.fromkeys(file for _, _, file in split)
+            return [" ".join([f"{split[0][0]} -f", *files])]
+        few = [row for row in one.sides if row.rounds < LEAST_ROUNDS]
+        return [row.more_rounds for row in few if row.more_rounds]
 
 
 def same_rounds(first: Row, second: Row) -> bool:

@@ -59,14 +59,15 @@ def collect(results: Path) -> Collection:
             histories.setdefault(row.key, []).append(row)
     own: list[Row] = []
     foreign: tuple[list[Row], list[Row]] = ([], [])
-    for _, rows in sorted(histories.items()):
+    plan = collection.plan
+    planned = {one.key for one in plan.cells} if plan else set()
+    for key, rows in sorted(histories.items()):
+        rows[-1].set_commands(plan if key in planned else None)
         runs, cells = (collection.runs, own) if rows[0]["apart_from"] is None else foreign
         runs += rows
         cells.append(standing(rows))
     collection.foreign = foreign_runs.gather(*foreign)
     latest = {row.key: row for row in own}
-    for row in own:
-        row.set_commands()
     if collection.plan:
         _add_planned(collection, collection.plan, latest)
     collection.cells = [latest[key] for key in sorted(latest)]
@@ -124,9 +125,7 @@ def _add_planned(collection: Collection, plan: PlanView, latest: dict[Key, Row])
     for planned in plan.cells:
         collection.planned.append(planned.key)
         made = elsewhere.get(planned.key, [])
-        if planned.key in latest:
-            latest[planned.key].set_commands(plan)
-        else:
+        if planned.key not in latest:
             latest[planned.key] = _without_run(collection.results, planned, plan, made)
         for other in made:
             other.set_commands(plan)

@@ -69,8 +69,7 @@ class Row:
     two values; protocol: the way of measuring; context: host, device and backend, as
     records.context compares them; stderr: the end of what a failed process wrote; slurm: None
     outside SLURM; differences: why the run stands apart from its machine's, a sentence each;
-    more_rounds: the command that measures the cell in as many rounds as a verdict needs, where it
-    has fewer.
+    more_rounds: the command that measures the cell in as many rounds as a verdict needs.
     """
 
     values: dict[str, Any]
@@ -109,11 +108,10 @@ class Row:
         return self.values.get(column)
 
     def set_commands(self, plan: PlanView | None = None) -> None:
-        """What measures the cell again, in its study: where it failed, or in too few rounds."""
+        """What measures the cell again, in its study: where it failed, or in enough rounds."""
         if not self.measured:
             self.values["retry"] = measure_again(self["path"], self.deploy, plan)
-        elif self.rounds < statistics.LEAST_ROUNDS:
-            self.more_rounds = measure_again(self["path"], self.deploy, plan, statistics.ROUNDS)
+        self.more_rounds = measure_again(self["path"], self.deploy, plan, statistics.ROUNDS)
 
     @property
     def flags(self) -> list[str]:
