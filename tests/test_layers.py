@@ -42,7 +42,8 @@ FLOORS = {
     "report": [
         {"statistics"},
         {"read"},
-        {"bundles", "lesson", "terminal"},
+        {"bundles", "lesson"},
+        {"terminal"},
         {"judge"},
         {"draw"},
         {"page", "tables"},

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from gemmgrid.records.text import number
 from gemmgrid.report.command import main
-from gemmgrid.report.terminal.text import number, wants_colour
+from gemmgrid.report.terminal.text import wants_colour
 from tests.report import synthetic
 
 ROOT = Path(__file__).parents[2]

@@ -87,12 +87,14 @@ def test_the_default_study_is_a_sweep_over_the_venv_backends(project):
 
 def test_the_exercise_is_one_product_on_every_backend(project):
     plan = project.on(LINUX_GPU).plan(merged(ROOT / "config/studies/exercise.yaml"))
-    assert {(c.cell.routine, c.cell.dtype, c.cell.shape) for c in plan.cells} == {
-        ("gemm", "float32", (4096, 4096, 4096))
+    slow = {cell.backend: cell.cell.shape for cell in plan.cells if cell.cell.n != 4096}
+    assert slow == {"mlx-cpu": (1024, 1024, 1024)}, "estimated from a smaller product"
+    assert {(c.cell.routine, c.cell.dtype, len(set(c.cell.shape))) for c in plan.cells} == {
+        ("gemm", "float32", 1)
     }
     backends = [cell.backend for cell in plan.cells]
     assert len(backends) == len(set(backends)) and {"torch-cuda", "jax-cuda"} <= set(backends)
-    assert plan.skipped == []
+    assert [one.backend for one in plan.skipped] == ["mlx-cpu"]
 
 
 def test_precision_asks_for_every_dtype(project):

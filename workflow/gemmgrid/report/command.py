@@ -88,7 +88,9 @@ def main(arguments: list[str] | None = None) -> int:
 
         tables.write(collection)
     if asked.command in ("page", "all"):
+        from gemmgrid.report.lesson import answers
         from gemmgrid.report.page import page
 
         page.write(collection, asked.out)
+        answers.write(collection, asked.out.parent)
     return 0

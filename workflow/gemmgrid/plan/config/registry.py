@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ class Backend:
     python: str | None = None
     modules: tuple[str, ...] = ()
     reason: Mapping[str, str] = field(default_factory=dict)
+    variant_of: str | None = None
+    """The entry that this one is a variant of."""
 
     @property
     def on_gpu(self) -> bool:
@@ -68,22 +70,34 @@ def load_registry(root: Path, file: Path | None = None) -> dict[str, Backend]:
         if wrong:
             problems.add((str(name), "environment"), wrong, environment)
     problems.check()
-    return {name: _backend(name, entry) for name, entry in entries.items()}
+    backends = {
+        full: _backend(full, variant, None if full == name else name)
+        for name, entry in entries.items()
+        for full, variant in _with_variants(name, entry)
+    }
+    for name in backends:
+        wrong = name_problem(name)
+        if wrong:
+            problems.add((name.partition(".")[0],), wrong)
+    problems.check()
+    return backends
 
 
 def resolve(names: str | list[str], registry: Mapping[str, Backend]) -> list[tuple[str, bool]]:
     """The backends that a config's `backends` means, each with whether it was named itself.
 
-    `auto` and patterns (`torch-*`) mean those that can run here, so they do not count as named.
+    `auto` and patterns (`torch-*`) mean those that can run here, so they do not count as named. A
+    variant is meant only where its name, or a pattern with a dot (`torch-cpu.*`), says so.
     ValueError says which name the registry does not have.
     """
     wanted = as_list(names)
     chosen: dict[str, bool] = {}
     for name in wanted:
         if name == "auto":
-            matches = list(registry)
+            matches = [one for one, entry in registry.items() if not entry.variant_of]
         elif is_pattern(name):
-            matches = matching_names(name, registry)
+            found = matching_names(name, registry)
+            matches = [one for one in found if "." in name or not registry[one].variant_of]
         else:
             matches = [name] if name in registry else []
         if not matches:
@@ -101,7 +115,20 @@ def as_list(names: str | list[str]) -> list[str]:
     return [str(name) for name in names]
 
 
-def _backend(name: str, entry: dict[str, Any]) -> Backend:
+def _with_variants(name: str, entry: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The entry itself, then each of its variants: the same with other variables and options."""
+    yield name, entry
+    for variant, changed in entry.get("variants", {}).items():
+        merged = {
+            key: {**entry.get(key, {}), **changed.get(key, {})} for key in ("variables", "options")
+        }
+        yield (
+            f"{name}.{variant}",
+            {**entry, "environment": entry.get("environment", name), **merged},
+        )
+
+
+def _backend(name: str, entry: dict[str, Any], variant_of: str | None) -> Backend:
     full = fill(entry, schema("backends")["additionalProperties"])
     return Backend(
         name=name,
@@ -117,4 +144,5 @@ def _backend(name: str, entry: dict[str, Any]) -> Backend:
         python=full.get("python"),
         modules=tuple(full["modules"]),
         reason=full["reason"],
+        variant_of=variant_of,
     )

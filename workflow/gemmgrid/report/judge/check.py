@@ -19,12 +19,12 @@ from typing import Any
 
 from gemmgrid.records.files import write_atomically
 from gemmgrid.records.run import UNRANKED
-from gemmgrid.records.text import count
+from gemmgrid.records.text import count, number
 from gemmgrid.report.read.collect import Collection
 from gemmgrid.report.read.coverage import coverage
 from gemmgrid.report.read.rows import Row
 from gemmgrid.report.statistics import LEAST_ROUNDS
-from gemmgrid.report.terminal.text import number, paint, wants_colour
+from gemmgrid.report.terminal.text import paint, wants_colour
 
 PASS, WARN, UNDECIDED, FAIL = "pass", "warn", "undecided", "fail"
 _COLOURS = {PASS: "green", WARN: "yellow", UNDECIDED: "red", FAIL: "red"}

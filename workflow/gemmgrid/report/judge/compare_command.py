@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
 from gemmgrid.records.statistics import Interval
-from gemmgrid.records.text import count, shorten
+from gemmgrid.records.text import count, number, shorten
 from gemmgrid.report.judge import compare
 from gemmgrid.report.judge.compare import Pair, told
 from gemmgrid.report.judge.verdicts import VERDICTS
 from gemmgrid.report.read.collect import Collection
 from gemmgrid.report.read.rows import Row, standing
 from gemmgrid.report.statistics import LEAST_ROUNDS
-from gemmgrid.report.terminal.text import WIDTH, number, paint, wants_colour
+from gemmgrid.report.terminal.text import WIDTH, paint, wants_colour
 
 NOW = "now"
 MOST_CELLS = 200

@@ -21,12 +21,11 @@ from markupsafe import Markup
 from gemmgrid import __version__
 from gemmgrid.records.files import write_atomically
 from gemmgrid.records.run import FLAGS, now
-from gemmgrid.records.text import count
+from gemmgrid.records.text import count, number
 from gemmgrid.report.page.sections import SECTIONS
 from gemmgrid.report.page.view import View, listed
 from gemmgrid.report.read.collect import Collection
 from gemmgrid.report.read.rows import MISSING, Row
-from gemmgrid.report.terminal.text import number
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("theme.js", "copy.js", "table.js")

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from textwrap import wrap
 
-from gemmgrid.records.text import count, shorten
+from gemmgrid.records.text import count, number, shorten
+from gemmgrid.report.lesson.answers import answer
 from gemmgrid.report.read.collect import Collection
 from gemmgrid.report.read.coverage import Coverage, coverage, groups
 from gemmgrid.report.read.foreign_runs import ForeignRuns
 from gemmgrid.report.read.rows import MISSING, Row, reading_order
-from gemmgrid.report.terminal.text import WIDTH, number, paint, wants_colour
+from gemmgrid.report.terminal.text import WIDTH, paint, wants_colour
 
 MOST_ROWS = 200
 MOST_TRIES = 3
@@ -28,6 +29,7 @@ def summary(collection: Collection, report: Path) -> str:
     lines = [*_headline(study, found, colour)]
     lines += _table(found, colour)
     lines += _not_measured(found, colour)
+    lines += _answer(collection, colour)
     lines += _made_elsewhere(collection, colour)
     if collection.problems:
         first = collection.problems[0]
@@ -109,6 +111,16 @@ def _not_measured(found: Coverage, colour: bool) -> Iterable[str]:
             yield "  left out by the plan: no command before the config changes"
     if len(grouped) > MOST_GROUPS:
         yield f"… and {len(grouped) - MOST_GROUPS} more reasons: see tables/cells.csv"
+
+
+def _answer(collection: Collection, colour: bool) -> Iterable[str]:
+    """What the study found, where it is one of the lesson's."""
+    if found := answer(collection):
+        yield ""
+        yield paint("the answer:", "bold", colour)
+        for line in found.told:
+            yield from wrap(line, WIDTH, subsequent_indent="  ")
+        yield from map(_fit, found.lines()[len(found.told) :])
 
 
 def _made_elsewhere(collection: Collection, colour: bool) -> Iterable[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from math import floor, log10
 from typing import TextIO
 
 WIDTH = 100
@@ -19,15 +18,3 @@ def wants_colour(stream: TextIO | None = None) -> bool:
 
 def paint(text: str, colour: str, enabled: bool) -> str:
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if enabled and text.strip() else text
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """A number as people read it: four significant digits, no exponent between 0.001 and 10⁷."""
-    if value is None:
-        return "–"
-    if value == 0:
-        return "0"
-    if not 1e-3 <= abs(value) < 1e7:
-        return f"{value:.{digits - 1}e}"
-    rounded = float(f"{value:.{digits}g}")
-    return f"{rounded:.{max(0, digits - 1 - floor(log10(abs(rounded))))}f}"

@@ -10,7 +10,17 @@ from __future__ import annotations
 from importlib import import_module
 
 NAMES = (
-    *("exercise", "sweep", "threads", "machines", "foreign_runs", "versus", "backends", "changes"),
+    *(
+        "answer",
+        "exercise",
+        "sweep",
+        "threads",
+        "machines",
+        "foreign_runs",
+        "versus",
+        "backends",
+        "changes",
+    ),
     *("dispatch", "lesson", "accuracy", "table", "unmeasured", "problems", "reading"),
 )
 SECTIONS = {name: import_module(f"{__name__}.{name}") for name in NAMES}
