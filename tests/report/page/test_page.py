@@ -20,6 +20,7 @@ from gemmgrid.report.page.view import View
 from gemmgrid.report.read.collect import Collection, collect
 from gemmgrid.report.read.hardware import Fact
 from gemmgrid.report.read.rows import Row
+from gemmgrid.report.terminal.summary import summary
 from tests.report import synthetic
 from tests.report.synthetic import HOSTILE
 
@@ -181,6 +182,22 @@ def test_a_cell_whose_latest_run_failed_publishes_no_rate(tmp_path: Path) -> Non
     (failed,) = [row for row in rows if row["status"] == "crashed"]
     assert failed["gflops"] is None
     assert failed["last_good_gflops"] == pytest.approx(777, rel=0.1)
+
+
+def test_no_figure_of_an_earlier_good_run_is_in_tables_or_terminal(tmp_path: Path) -> None:
+    """Every column that only a measured cell has is empty, but for the two of the last good run."""
+    fields = {"gflops": 31234, "rounds": 5, "spread": 0.001}
+    synthetic.write_run(tmp_path, synthetic.run(synthetic.gemm(128), **fields))
+    (good,) = collect(tmp_path).cells
+    failed = {"status": "crashed", "reason": "it died"}
+    synthetic.write_run(tmp_path, synthetic.run(synthetic.gemm(128), **failed))
+    collection = collect(tmp_path)
+    (row,) = collection.cells
+    numbers = {key for key, value in good.values.items() if isinstance(value, float)}
+    assert {"gflops", "best_gflops", "time_s", "spread_low", "gflops_high"} <= numbers
+    assert {key for key in numbers if row[key] is not None} == set()
+    assert row["last_good_gflops"] == pytest.approx(31234, rel=0.02)
+    assert not re.search(r"3[01],?\d\d\d", summary(collection, tmp_path / "index.html"))
 
 
 def test_wrong_threads_are_not_ranked(tmp_path: Path) -> None:
