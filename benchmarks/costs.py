@@ -5,7 +5,8 @@
 dry-run   `snakemake -n` of a 10,000-cell grid and of a bare Snakefile with as many trivial shell
           jobs, in turn: the ratio of their times, and the peak memory of the grid's
 plan      loading the plan of that grid alone, as every parse of the workflow does
-cell      the job of a NumPy cell with five processes: its time beyond warm-up and samples
+cell      the job of a NumPy cell with five processes in one round: its time beyond warm-up and
+          samples
 
 Every line states its target. Nothing is judged but printed; the exit code is 1 only where something
 could not be measured.
@@ -101,7 +102,7 @@ def cell(names: tuple[str, ...], processes: int) -> None:
     """The median cell's cost with and without evidence, and where it goes."""
     for evidence in (False, True):
         costs = []
-        settings = measuring.settings(invocations=processes, evidence=evidence)
+        settings = measuring.settings(invocations=processes, rounds=1, evidence=evidence)
         with tempfile.TemporaryDirectory(prefix="gemmgrid-cost-") as folder:
             for name in names:
                 note(f"cell {name}, evidence {'on' if evidence else 'off'}")

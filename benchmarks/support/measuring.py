@@ -11,7 +11,8 @@ import yaml
 
 from gemmgrid.measure.supervise.lock import measuring
 from gemmgrid.measure.supervise.request import Environment, Request
-from gemmgrid.measure.supervise.supervisor import measure_cell
+from gemmgrid.measure.supervise.rounds import gather
+from gemmgrid.measure.supervise.supervisor import measure_cell, measure_more
 from gemmgrid.plan import Backend, load, load_registry
 from gemmgrid.records.cell import Cell
 from support import ROOT, tool
@@ -58,11 +59,13 @@ def measure(
     cell: Cell,
     environment: Environment,
     chosen: dict[str, Any],
-    rounds: list[int] | None = None,
+    number: int | None = None,
+    part: dict[str, Any] | None = None,
     trips: Path | None = None,
 ) -> dict[str, Any]:
-    """One run of a cell, or its part of some rounds. Hold `alone()` meanwhile.
+    """One run of a cell, or its part of one round. Hold `alone()` meanwhile.
 
+    part    of that round: what it lacks for the best state is measured, where there is time
     trips   where the trips between CPUs are kept, by which later processes know the states
     """
     request = Request(
@@ -76,7 +79,10 @@ def measure(
         environment,
         trips=trips,
     )
-    return measure_cell(request, _nothing, rounds)
+    if part and number:
+        more = measure_more(request, _nothing, number, part)
+        return gather([part, more]) if more else part
+    return measure_cell(request, _nothing, number)
 
 
 def alone() -> AbstractContextManager[None]:

@@ -69,7 +69,9 @@ def test_a_process_that_fails_is_quoted(tmp_path):
 
 
 def test_both_dry_runs_plan_every_job(tmp_path):
-    for name, lay_out in (("grid", dry_runs.lay_out_grid), ("bare", dry_runs.lay_out_bare)):
+    """Twenty shell jobs; and twenty cells in five rounds of one job each."""
+    ways = (("grid", dry_runs.lay_out_grid, 5), ("bare", dry_runs.lay_out_bare, 20))
+    for name, lay_out, jobs in ways:
         folder = tmp_path / name
         folder.mkdir()
         command = lay_out(folder, 20)
@@ -77,7 +79,7 @@ def test_both_dry_runs_plan_every_job(tmp_path):
         # With the counts of jobs, which the profile leaves out.
         dry_runs.run([*command[:at], "--quiet", "host", *command[at:]], folder)
         said = (folder / "said.txt").read_text()
-        assert re.search(r"^(measure|job)\s+20$", said, re.M), said
+        assert re.search(rf"^(measure|job)\s+{jobs}$", said, re.M), said
 
 
 def test_the_program_states_every_target(program):

@@ -140,11 +140,16 @@ def test_only_backends_that_measure_something_are_in_the_plan(project):
     assert list(plan.backends) == ["numpy-openblas"]
 
 
+def test_there_are_at_most_as_many_rounds_as_invocations(project):
+    plan = project.plan({**GRID, "sampling": {"invocations": 2}})
+    assert plan.settings["rounds"] == 2
+
+
 def test_settings_are_complete_and_flat(project):
     plan = project.plan({**GRID, "sampling": {"sample_s": "1e-1"}, "budget": {"cell_s": 9}})
     assert plan.settings == {
         "invocations": 5,
-        "rounds": 1,
+        "rounds": 5,
         "warmup_s": 0.1,
         "sample_s": 0.1,
         "min_samples": 3,

@@ -31,7 +31,10 @@ TINY: dict[str, Any] = {
             "threads": [1],
         }
     ],
-    "sampling": {"invocations": 2, "warmup_s": 0.01, "sample_s": 0.02, "min_samples": 3},
+    "sampling": {
+        **{"invocations": 2, "rounds": 1},
+        **{"warmup_s": 0.01, "sample_s": 0.02, "min_samples": 3},
+    },
     "budget": {"cell_s": 30},
 }
 
@@ -143,4 +146,5 @@ def environment(**variables: str) -> dict[str, str]:
 
 def measured(output: str) -> int:
     """How many cells the output says were measured."""
-    return len(re.findall(r"^\[ *\d+/\d+\] ", output, re.M))
+    lines = re.findall(r"^\[ *\d+/\d+\] .*", output, re.M)
+    return sum("  round " not in line for line in lines)

@@ -42,6 +42,7 @@ def spoiled(tmp_path_factory) -> tuple[Project, str]:
         {"routine": "gemm", "backends": ["numpy-openblas"], "shapes": [2_000_000], "threads": [1]}
     )
     study["budget"]["cell_s"] = 2
+    study["sampling"]["rounds"] = 2
     project.configure(study)
     return project, project.snakemake(code=1)
 

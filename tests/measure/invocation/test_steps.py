@@ -162,7 +162,7 @@ def test_rounds_are_gathered_into_one_run():
     parts = []
     for number in (1, 2, 3):
         request = Request("here", spec, cell, settings, 1, None, {}, place)
-        parts.append(measure_cell(request, lambda: None, [number]))
+        parts.append(measure_cell(request, lambda: None, number))
     run = gather(parts)
     assert run["status"] == "ok", run["reason"]
     assert sorted(one["index"] for one in run["invocations"]) == [0, 1, 2, 3, 4]

@@ -54,6 +54,18 @@ def test_a_whole_run_is_appended_once_and_its_parts_are_gone(cell, name):
     assert parts.join() is None and len(ids(parts)) == 1
 
 
+def test_a_round_that_failed_is_the_last(cell):
+    parts = cell(3)
+    parts.put(1, part(1, 3))
+    assert not parts.has_failed
+    parts.put(2, part(2, 3, status="crashed", reason="SIGSEGV", invocations=[]))
+    assert parts.has_failed
+    run = parts.join()
+    assert (run["status"], run["reason"]) == ("crashed", "SIGSEGV")
+    assert [one["round"] for one in run["invocations"]] == [1]
+    assert ids(parts) == [run["id"]] and not parts.file(1).exists()
+
+
 def test_a_kill_between_appending_and_removing_leaves_one_run(cell):
     parts = cell()
     parts.put(1, part())

@@ -10,7 +10,7 @@ import pytest
 
 from gemmgrid.measure.supervise import placement, supervisor
 from gemmgrid.measure.supervise.assemble import seconds_per_call
-from gemmgrid.measure.supervise.placement import Placement
+from gemmgrid.measure.supervise.placement import Placement, lacking
 from gemmgrid.measure.supervise.request import Environment, Request
 from gemmgrid.measure.supervise.rounds import gather
 from gemmgrid.records.cell import Cell
@@ -40,7 +40,7 @@ def process(index: int, number: int, before: float, after: float | None = None) 
 def measure(monkeypatch, tmp_path):
     """measure(trips, …): a run whose processes, one after another, see these trips."""
 
-    def run(trips, only=None, invocations=3, budget_s=60.0, seconds=0.1, **settings):
+    def run(trips, only=None, part=None, invocations=3, budget_s=60.0, seconds=0.1, **settings):
         coming = iter(trips)
 
         def invoke(self, folder, index, number, soft_s, deadline_s):
@@ -55,6 +55,8 @@ def measure(monkeypatch, tmp_path):
         chosen = SETTINGS | {"invocations": invocations, "budget_s": budget_s} | settings
         request = Request("here", spec, cell, chosen, 1, None, {}, place)
         request.trips = tmp_path / "here" / placement.TRIPS_FILE
+        if part:
+            return supervisor.measure_more(request, lambda: None, only, part)
         return supervisor.measure_cell(request, lambda: None, only)
 
     return run
@@ -117,15 +119,23 @@ def test_one_thread_has_no_state(measure):
 
 def test_rounds_are_judged_by_what_the_last_of_them_knew(measure):
     parts = []
-    for number, trips in ((1, [(FAR,)]), (2, [(NEAR,)]), (3, [(FAR,), (FAR,), (NEAR,)])):
-        parts.append(json.loads(dumps(measure(trips, only=[number], rounds=3))))
+    for number, trip in ((1, FAR), (2, NEAR), (3, FAR)):
+        parts.append(json.loads(dumps(measure([(trip,)], only=number, rounds=3))))
+    assert [lacking(one) for one in parts] == [0, 0, 1]  # of the first nothing better was known
+    more = measure([(NEAR,)], only=3, rounds=3, part=parts[2])
+    parts[2] = gather([parts[2], json.loads(dumps(more))])
     whole = gather(parts)
     named = [(one["index"], one["round"], one.get("aside")) for one in whole["invocations"]]
-    assert named == [
-        *((0, 1, "far"), (1, 2, None)),
-        *((2, 3, "far"), (5, 3, "far"), (8, 3, None)),
-    ]
+    assert named == [(0, 1, "far"), (1, 2, None), (2, 3, "far"), (5, 3, None)]
     assert seconds_per_call(whole) == pytest.approx([2e-5] * 2)
+
+
+def test_another_turn_of_a_round_keeps_to_the_budget(measure):
+    measure([(NEAR,)] * 3)
+    part = measure([(FAR,)], only=1, rounds=3)
+    part["started_at"], part["ended_at"] = "2026-12-01T00:00:00Z", "2026-12-01T00:00:11Z"
+    assert measure([(NEAR,)], only=1, rounds=3, part=part, budget_s=60.0) is None
+    assert measure([(NEAR,)], only=1, rounds=3, part=part, budget_s=90.0)["invocations"]
 
 
 def test_trips_are_kept_apart_by_host_and_threads(tmp_path):

@@ -127,6 +127,19 @@ def test_a_worse_end_of_another_round_counts_more(joined):
     assert (run["status"], run["reason"]) == ("wrong", "zeros")
 
 
+def test_a_round_that_failed_leaves_the_others_their_samples(joined):
+    failure = {"stage": "first-call", "exit_code": None, "signal": "SIGSEGV"}
+    dead = {**part(2, 2)["invocations"][0], "status": "crashed", "reason": "SIGSEGV"}
+    bad = part(2, 2, status="crashed", reason="SIGSEGV", failure=failure, invocations=[dead])
+    run = joined(part(1, 2), bad)
+    assert (run["status"], run["reason"], run["failure"]) == ("crashed", "SIGSEGV", failure)
+    assert [one["status"] for one in run["invocations"]] == ["ok", "crashed"]
+    unmade = part(2, 2, status="env-failed", reason="no python", invocations=[])
+    run = joined(part(1, 2), unmade)
+    assert (run["status"], run["reason"]) == ("env-failed", "no python")
+    assert run["invocations"][0]["samples"]["elapsed_ns"]
+
+
 def test_what_one_round_could_not_tell_of_its_machine_is_kept(joined):
     told = {"promise": "machine.json cannot be read"}
     run = joined(part(1, 2, unknown={"gpu": "x"}), part(2, 2, unknown=told))

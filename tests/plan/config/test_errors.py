@@ -87,10 +87,6 @@ def message(project, config, **more):
             "study.yaml, line 5, sampling.min_samples: found 9. Allowed: at most max_samples, 3.",
         ),
         (
-            GOOD + "sampling: {invocations: 2, rounds: 3}\n",
-            "study.yaml, line 5, sampling.rounds: found 3. Allowed: at most invocations, 2",
-        ),
-        (
             GOOD + "evidence: perhaps\n",
             "study.yaml, line 5, evidence: found 'perhaps'. Allowed: true or false.",
         ),

@@ -58,11 +58,11 @@ def test_the_plan_on_disk_has_the_blocks_that_the_start_found(project, here, cap
     blocks = divide(plan.cells, Histories(plan), Path(files.PARTS), {})
     names = digest([one.name for one in blocks])
     assert write_plan(project, "--turns", "0-1", "--blocks", names) == 0
-    assert "2 of 2 cells to measure" in capfd.readouterr().err
+    assert "2 of 2 cells to measure in 5 rounds" in capfd.readouterr().err
     assert [read_block(Path(files.BLOCKS), one.name) for one in blocks] == blocks
     with pytest.raises(LookupError):
         read_block(Path(files.BLOCKS), "0-00")
-    assert json.loads(Path(files.STATE, "progress.json").read_bytes())["total"] == 2
+    assert json.loads(Path(files.STATE, "progress.json").read_bytes())["total"] == 2 * 5
     # A run that came in between makes the start's blocks others.
     history = Path(plan.cells[0].path)
     history.parent.mkdir(parents=True)

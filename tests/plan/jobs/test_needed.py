@@ -137,12 +137,15 @@ def test_an_occasion_is_another_after_each_run_and_with_other_settings(plan, tmp
     assert len({none, once, twice, Histories(other, tmp_path).occasion(cell)}) == 4
 
 
-def test_here_every_cell_is_a_block_in_the_order_of_the_shuffled_grid(plan, tmp_path):
-    blocks = divide(plan.cells, Histories(plan, tmp_path), tmp_path / "parts", {})
+def test_blocks_follow_the_order_of_the_shuffled_grid(plan, tmp_path):
+    histories, parts = Histories(plan, tmp_path), tmp_path / "parts"
+    blocks = divide(plan.cells, histories, parts, {"here": 1})
     assert [len(one.cells) for one in blocks] == [1, 1, 1]
     assert [one.turn for one in blocks] == [0, 1, 2]
-    assert all(one.rounds == (1,) and one.name.startswith("0-") for one in blocks)
+    assert all(one.rounds == (1, 2, 3, 4, 5) and one.name.startswith("0-") for one in blocks)
     assert len({one.name for one in blocks}) == 3
+    (one,) = divide(plan.cells, histories, parts, {})
+    assert [cell.order for cell in one.cells] == [0, 1, 2]
 
 
 def test_blocks_of_several_cells_and_what_is_there_already(project, tmp_path):

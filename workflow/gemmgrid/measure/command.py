@@ -11,10 +11,12 @@ from __future__ import annotations
 import argparse
 import errno
 import json
+import math
 import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,10 +26,12 @@ from gemmgrid.measure.node import lost, node_match, slurm
 from gemmgrid.measure.node.parts import Parts
 from gemmgrid.measure.supervise import request as requests
 from gemmgrid.measure.supervise.lock import LockError, measuring
-from gemmgrid.measure.supervise.placement import TRIPS_FILE
+from gemmgrid.measure.supervise.placement import LATER_S, TRIPS_FILE, lacking
 from gemmgrid.measure.supervise.progress import Progress, outcome_line, passing_over
-from gemmgrid.measure.supervise.supervisor import measure_cell
+from gemmgrid.measure.supervise.rounds import gather
+from gemmgrid.measure.supervise.supervisor import measure_cell, measure_more
 from gemmgrid.records import files, history
+from gemmgrid.records.cell import product_of
 from gemmgrid.records.context import digest
 from gemmgrid.records.foreign_runs import is_elsewhere
 
@@ -99,43 +103,100 @@ def measure_block(
     given: argparse.Namespace,
     look: Callable[[], None],
 ) -> None:
-    """One round of every cell, in an order of the round's own; what is there already stays."""
+    """One round of every cell, in an order of the round's own; what is there already stays.
+
+    Of several rounds, a cell whose processes met the CPUs in a worse state than the machine's best
+    has another turn when all have had theirs: by then the host may have moved the machine.
+    """
     rounds, number = study["settings"]["rounds"], given.round
-    cells = sorted(
-        block["cells"],
-        key=lambda one: one["order"] if rounds == 1 else _shuffled(study, number, one),
-    )
-    for entry in cells:
+    teller, again = _Teller(given, number, rounds), []
+    for entry in sorted(block["cells"], key=lambda one: _turn(study, number, one)):
         parts = Parts(given.state / "parts", entry, rounds)
-        progress = Progress(Path() if given.keep_only else given.state / "progress.json", given.log)
-        told = f"{given.log or progress.path} cannot be written"
         if not given.keep_only and parts.is_over:
             parts.forget()
+            teller.leave_out()
             continue
-        run = parts.get(number)
-        if run is None:
-            place = study["backends"][entry["spec"]["backend"]]
-            environment = requests.environment_of(place, given.state / "environments")
-            request = requests.make_request(block["machine"], entry, study, environment)
-            request.trips = given.results / block["machine"] / TRIPS_FILE
-            run = measure_cell(request, look, [number] if rounds > 1 else None)
-            run = (_place_on_node if given.keep_only else _place)(run, request, given.results)
+        part = parts.get(number)
+        if part is None:
+            if parts.has_failed:
+                continue
+            request = _request(block, entry, study, given)
+            part = measure_cell(request, look, number if rounds > 1 else None)
+            part = (_place_on_node if given.keep_only else _place)(part, request, given.results)
             if rounds == 1 and not given.keep_only:
-                history.append(parts.history, run)
+                history.append(parts.history, part)
+                teller.tell(part, part)
+                continue
+            parts.put(number, part)
+            if rounds > 1 and part["status"] == "ok" and lacking(part):
+                again.append((request, parts, part))
+                continue
+        teller.tell(part, None if given.keep_only else parts.join())
+    time.sleep(LATER_S if again else 0)
+    for request, parts, part in again:
+        if more := measure_more(request, look, number, part):
+            part = gather([part, _place(more, request, given.results)])
+            parts.put(number, part)
+        teller.tell(part, None if given.keep_only else parts.join())
+
+
+def _request(
+    block: Mapping[str, Any],
+    entry: Mapping[str, Any],
+    study: Mapping[str, Any],
+    given: argparse.Namespace,
+) -> requests.Request:
+    place = study["backends"][entry["spec"]["backend"]]
+    environment = requests.environment_of(place, given.state / "environments")
+    request = requests.make_request(block["machine"], entry, study, environment)
+    request.trips = given.results / block["machine"] / TRIPS_FILE
+    return request
+
+
+def _turn(study: Mapping[str, Any], number: int, entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Products one after another, and of each its cells, both in another order in each round."""
+    if study["settings"]["rounds"] == 1:
+        return (entry["order"],)
+    name = Path(entry["path"]).stem
+    return tuple(
+        digest([study["seed"], number, text]) for text in (product_of(name), entry["path"])
+    )
+
+
+class _Teller:
+    """Says what comes of cells: each when it is whole or has failed, and now and then between."""
+
+    SILENT_S = 10.0
+
+    def __init__(self, given: argparse.Namespace, number: int, rounds: int) -> None:
+        self._on_node, self._log = given.keep_only, given.log
+        self._path = Path() if given.keep_only else given.state / "progress.json"
+        self._round = f"  round {number} of {rounds}" if rounds > 1 else ""
+        self._begin()
+        self._spoke = -math.inf
+
+    def _begin(self) -> None:
+        self._progress = Progress(self._path, self._log)
+
+    def tell(self, part: dict[str, Any], whole: dict[str, Any] | None = None) -> None:
+        """One turn of a cell is over; `whole`: its run, where no more is to come."""
+        with passing_over(f"{self._log or self._path} cannot be written"):
+            if self._on_node:  # whoever started the workflow counts when it arrives
+                self._progress.say(outcome_line(part) + self._round)
+            elif whole or part["status"] != "ok":
+                self._progress.done(outcome_line(whole or part))
+            elif time.monotonic() - self._spoke > self.SILENT_S:
+                self._progress.done(outcome_line(part) + self._round)
+                self._spoke = time.monotonic()
             else:
-                parts.put(number, run)
-        # Whoever started the workflow counts what nodes have done when it arrives.
-        with passing_over(told):
-            progress.say(outcome_line(run)) if given.keep_only else progress.done(outcome_line(run))
-        if not given.keep_only and (rounds > 1 or parts.file(number).exists()):
-            whole = parts.join()
-            if whole and rounds > 1:
-                with passing_over(told):
-                    Progress(Path(), given.log).say(outcome_line(whole))
+                self._progress.done()
+        self._begin()
 
-
-def _shuffled(study: Mapping[str, Any], number: int, entry: Mapping[str, Any]) -> str:
-    return digest([study["seed"], number, entry["path"]])
+    def leave_out(self) -> None:
+        """Count a turn that is not taken any more."""
+        with passing_over(f"{self._path} does not count this cell"):
+            self._progress.done()
+        self._begin()
 
 
 def settle_block(

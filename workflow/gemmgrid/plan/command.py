@@ -57,9 +57,11 @@ def main(arguments: list[str] | None = None) -> int:
     write_atomically(given.state / "study.json", json.dumps(study).encode())
     if cells:
         machines = sorted({cell.machine for cell in plan.cells})
+        rounds = plan.settings["rounds"]
         print(
             f"gemmgrid: study {plan.study} on {', '.join(machines)}: "
-            f"{len(cells)} of {len(plan.cells)} cells to measure, "
+            f"{len(cells)} of {len(plan.cells)} cells to measure"
+            f"{f' in {rounds} rounds' if rounds > 1 else ''}, "
             f"{len(plan.skipped)} left out with a reason",
             file=sys.stderr,
         )

@@ -121,6 +121,11 @@ class Options:
         }
 
 
+def product_of(name: str) -> str:
+    """The product of a cell's name."""
+    return ".".join(name.split(".", 3)[:3])
+
+
 OPTION_NAMES = tuple(field.name for field in fields(Options))
 _DEFAULTS = {field.name: field.default for field in fields(Options) if field.default is not MISSING}
 
@@ -145,6 +150,11 @@ class Cell:
     def name(self) -> str:
         shape = "x".join(map(str, self.shape))
         return f"{self.routine}.{self.dtype}.{shape}.t{self.threads}{self.options.suffix}"
+
+    @property
+    def product(self) -> str:
+        """What is computed, whatever the threads and options: `gemm.float32.512x512x512`."""
+        return product_of(self.name)
 
     @property
     def m(self) -> int | None:

@@ -74,17 +74,25 @@ class Parts:
         return None
 
     @property
+    def has_failed(self) -> bool:
+        """Whether a round that is kept did not end well."""
+        return any(_failed(part) for part in map(self.get, self.rounds) if part)
+
+    @property
     def is_over(self) -> bool:
         """Whether the history holds a newer run than the one that this occasion is to follow."""
         newest = history.latest(self.history)
         return (newest or {}).get("id") != self.latest
 
     def join(self) -> dict[str, Any] | None:
-        """Append the run of all rounds, once, and forget its parts; None while one is missing."""
-        parts = [self.get(number) for number in self.rounds]
-        if any(part is None for part in parts):
+        """Append the run of all rounds, once, and forget its parts; None while one is missing.
+
+        Where a round has failed, those that are there make the run: no more are measured.
+        """
+        parts = [part for part in map(self.get, self.rounds) if part]
+        if len(parts) < len(self.rounds) and not any(map(_failed, parts)):
             return None
-        run = gather([part for part in parts if part])
+        run = gather(parts)
         if not history.holds(self.history, run["id"]):
             history.append(self.history, run)
         self.forget()
@@ -95,3 +103,7 @@ class Parts:
         for number in self.rounds:
             with passing_over(f"{self.file(number)} cannot be removed"):
                 self.file(number).unlink(missing_ok=True)
+
+
+def _failed(part: Mapping[str, Any]) -> bool:
+    return bool(part["status"] != "ok")

@@ -25,6 +25,7 @@ WORST_FIRST = (
     "oom",
     "timeout",
     "lost",
+    "infeasible",
     "unsupported",
     "ok",
 )

@@ -17,8 +17,6 @@ from gemmgrid.records import states
 TRIPS_FILE = "trips.txt"
 LATER_S = 0.5
 """Before another process is started: states were seen to last from 1 to 22 seconds."""
-MORE = 2
-"""Processes that may always be started in the hope of a better state; else as many as wanted."""
 READ_BYTES = 1 << 18
 
 
@@ -61,7 +59,14 @@ class Placement:
         borders = self.states
         named = [states.state_of(one, borders) for one in invocations]
         good = sum(name in (None, states.ORDER[0]) for name in named)
-        return good < wanted and len(invocations) < wanted + max(MORE, wanted)
+        return good < wanted and len(invocations) < 2 * wanted
+
+
+def lacking(part: dict[str, Any]) -> int:
+    """How many processes of a round ran in another state than the machine's best."""
+    borders = part.get("states") or []
+    named = [states.state_of(one, borders) for one in part["invocations"]]
+    return sum(name not in (None, states.ORDER[0]) for name in named)
 
 
 def set_aside(run: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from gemmgrid.measure.supervise.assemble import rate_of, seconds_per_call
+from gemmgrid.measure.supervise.assemble import DOUBTS, rate_of, seconds_per_call
 from gemmgrid.records.files import write_atomically
 from gemmgrid.records.statistics import relative_half_width
 
@@ -36,9 +36,9 @@ def passing_over(what: str) -> Iterator[None]:
 
 
 class Progress:
-    """Counts the jobs of one workflow run in a small file that the workflow starts anew.
+    """Counts the turns of cells of one workflow run in a small file that the workflow starts anew.
 
-    The file holds {"total": jobs to run or None, "seconds": [of each job so far]}.
+    The file holds {"total": turns or None, "seconds": [of each so far]}.
     """
 
     def __init__(self, path: Path, log: Path | None = None) -> None:
@@ -68,15 +68,16 @@ class Progress:
             with self.log.open("a", encoding="utf-8") as log:
                 log.write(f"{line}\n")
 
-    def done(self, text: str) -> None:
-        """The job's last line, with the time left; counts the job."""
+    def done(self, text: str = "") -> None:
+        """Count a turn of a cell, and say `text`, if there is any, with the time left."""
         spent = time.monotonic() - self.start
         left = ""
         if self.total:
             remaining = self.total - len(self.seconds) - 1
             if remaining > 0:
                 left = f"  ~{spell_seconds(remaining * mean([*self.seconds, spent]))} left"
-        self.say(f"{text}  {spent:.1f} s{left}")
+        if text:
+            self.say(text + left)
         self._count(spent)
 
     def tick(self, text: str) -> None:
@@ -118,7 +119,9 @@ def outcome_line(run: dict[str, Any]) -> str:
         return f"{name} {run['status']}: {run['reason']}"
     width = relative_half_width(seconds_per_call(run))
     interval = f" ±{width:.1%}" if width is not None else ""
-    doubts = [flag for flag in run["flags"] if flag != "one-round"]
+    rounds = {one["round"] for one in run["invocations"]}
+    passing = DOUBTS if len(rounds) < run["settings"].get("rounds", 1) else {"one-round"}
+    doubts = [flag for flag in run["flags"] if flag not in passing]
     flags = f"  ({', '.join(doubts)})" if doubts else ""
     return f"{name} {rate_of(run) / 1e9:9.2f} GFLOP/s{interval}{flags}"
 

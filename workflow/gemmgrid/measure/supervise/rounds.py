@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gemmgrid.measure.machine.this_machine import ThisMachine
-from gemmgrid.measure.supervise.assemble import DOUBTS, conclude
+from gemmgrid.measure.supervise.assemble import DOUBTS, WORST_FIRST, conclude
 
 
 def gather(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """One run from the parts of its rounds, in the order given.
 
     The first part lends identity, context and evidence; invocations, flags and the time span come
-    from all. A round that could not measure makes the run what that round was.
+    from all. A round that failed makes the run what that round was, and the others' samples stay.
     """
     run: dict[str, Any] = dict(runs[0])
     run["invocations"] = [one for part in runs for one in part["invocations"]]
@@ -24,11 +25,6 @@ def gather(runs: list[dict[str, Any]]) -> dict[str, Any]:
     run["ended_at"] = runs[-1]["ended_at"]
     run["states"] = runs[-1].get("states") or []
     run["evidence"] = next((part["evidence"] for part in runs if part["evidence"]), None)
-    halted = next((part for part in runs if not part["invocations"]), None)
-    if halted:
-        for key in ("status", "reason", "failure"):
-            run[key] = halted[key]
-        run["invocations"] = []
     hosts = {part["host"]["id"] for part in runs}
     if len(hosts) > 1:
         run["flags"].append("other-machine")
@@ -36,10 +32,14 @@ def gather(runs: list[dict[str, Any]]) -> dict[str, Any]:
     # Rates are judged by the hardware that reached them; of other hardware, each part was already.
     here = ThisMachine(run["device"])
     conclude(run, here.facts if hosts == {here.host["id"]} else {})
-    judged = next((part for part in runs if part["status"] == "implausible"), None)
-    if judged and run["status"] == "ok":
-        run["status"], run["reason"] = judged["status"], judged["reason"]
+    worst = min(runs, key=_rank)
+    if _rank(worst) <= _rank(run) and worst["status"] != "ok":
+        run |= {key: worst[key] for key in ("status", "reason", "failure")}
     return run
+
+
+def _rank(run: Mapping[str, Any]) -> int:
+    return WORST_FIRST.index(run["status"])
 
 
 def _join_places(run: dict[str, Any], parts: list[dict[str, Any]]) -> None:

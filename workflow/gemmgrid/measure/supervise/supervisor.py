@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from gemmgrid.measure.machine.this_machine import ThisMachine
 from gemmgrid.measure.supervise import feasible, process, software
 from gemmgrid.measure.supervise.assemble import conclude
 from gemmgrid.measure.supervise.environment import measured_environment
-from gemmgrid.measure.supervise.placement import LATER_S, Placement
+from gemmgrid.measure.supervise.placement import LATER_S, Placement, lacking
 from gemmgrid.measure.supervise.process import Outcome
 from gemmgrid.measure.supervise.request import Request
 from gemmgrid.records.context import digest, known
@@ -38,13 +39,22 @@ EVIDENCE_S = 30.0
 
 
 def measure_cell(
-    request: Request, look: Callable[[], None], rounds: list[int] | None = None
+    request: Request, look: Callable[[], None], number: int | None = None
 ) -> dict[str, Any]:
-    """Measure the cell's processes of these rounds (all of them by default); returns the run.
+    """Measure the cell's processes of one round (by default those of all); returns the run.
 
     look   called now and then while a process runs; what it raises ends the process and goes up
     """
-    return _Supervisor(request, look).run(rounds)
+    return _Supervisor(request, look, number).run()
+
+
+def measure_more(
+    request: Request, look: Callable[[], None], number: int, part: dict[str, Any]
+) -> dict[str, Any] | None:
+    """As many processes again as that part of a round lacks; None where the budget is spent."""
+    supervisor = _Supervisor(request, look, number, part)
+    run = supervisor.run()
+    return run if run["invocations"] else None
 
 
 def blank(
@@ -99,8 +109,15 @@ def blank(
 
 
 class _Supervisor:
-    def __init__(self, request: Request, look: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        request: Request,
+        look: Callable[[], None],
+        number: int | None,
+        part: dict[str, Any] | None = None,
+    ) -> None:
         self.request, self.look = request, look
+        self.number, self.part = number, part
         self.cell, self.settings = request.cell, request.settings
         self.device = request.spec["device"]
         self.env, self.variables, self.dropped = measured_environment(
@@ -123,7 +140,7 @@ class _Supervisor:
         self.placement = Placement(request.trips, self.here.host["id"], self.cell.threads)
         self.document = self._blank()
 
-    def run(self, rounds: list[int] | None) -> dict[str, Any]:
+    def run(self) -> dict[str, Any]:
         run, request = self.document, self.request
         problem = feasible.problem(request, self.here, self.sets)
         if problem:
@@ -133,10 +150,11 @@ class _Supervisor:
         else:
             run["conditions"]["before"] = before = self._conditions()
             with tempfile.TemporaryDirectory(prefix="gemmgrid-") as folder:
-                self._invoke_all(Path(folder), rounds or [])
+                self._invoke_all(Path(folder))
                 run["conditions"]["after"] = after = self._conditions(before)
                 run["flags"] += conditions.judge(before, after)
-                if self._succeeded() and self.settings["evidence"] and (rounds or [1])[0] == 1:
+                first = self.number in (None, 1) and not self.part
+                if self._succeeded() and self.settings["evidence"] and first:
                     run["evidence"] = self._evidence(Path(folder))
             conclude(run, self.here.facts)
             seen = next((one["identity"] for one in run["invocations"] if "identity" in one), None)
@@ -165,19 +183,27 @@ class _Supervisor:
             backend = software.with_identity(backend, identity, environment.prefix)
         return {**self.here.context, "backend": backend, "backend_hash": digest(known(backend))}
 
-    def _invoke_all(self, folder: Path, rounds: list[int]) -> None:
+    def _invoke_all(self, folder: Path) -> None:
         budget, start = self.settings["budget_s"], time.monotonic()
-        total, all_rounds = self.settings["invocations"], self.settings["rounds"]
+        total, rounds = self.settings["invocations"], self.settings["rounds"]
         chosen = [
-            (index, index % all_rounds + 1)
+            (index, index % rounds + 1)
             for index in range(total)
-            if not rounds or index % all_rounds + 1 in rounds
+            if self.number in (None, index % rounds + 1)
         ]
         budget *= len(chosen) / total
-        longest, wanted, done = 0.0, len(chosen), self.document["invocations"]
+        longest, done = 0.0, self.document["invocations"]
+        if self.part:
+            chosen = [(total + index, number) for index, number in chosen[: lacking(self.part)]]
+            begun, ended = (
+                datetime.fromisoformat(self.part[f"{at}_at"]) for at in ("started", "ended")
+            )
+            spent = max(0.0, (ended - begun).total_seconds())
+            budget, longest = budget - spent, spent / len(self.part["invocations"])
+        wanted = len(chosen)
         for index, round_number in chosen:
             remaining = budget - (time.monotonic() - start)
-            if done and remaining < longest:
+            if (done or self.part) and remaining < longest:
                 self.document["flags"] += ["budget-spent"] if len(done) < wanted else []
                 break
             share = remaining / max(1, wanted - len(done))
@@ -187,8 +213,13 @@ class _Supervisor:
             self.placement.add(invocation)
             if invocation["status"] != "ok":
                 break
-            if len(done) == len(chosen) and self.placement.another(done, wanted):
-                chosen.append((index + all_rounds, round_number))
+            # Of a round, others are started after the other cells' turns: `measure_more`.
+            if (
+                self.number is None
+                and len(done) == len(chosen)
+                and self.placement.another(done, wanted)
+            ):
+                chosen.append((index + rounds, round_number))
                 time.sleep(LATER_S)
         self.document["states"] = self.placement.states
 

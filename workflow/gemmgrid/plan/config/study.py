@@ -165,15 +165,10 @@ def _settings(document: Mapping[str, Any], problems: Problems) -> dict[str, Any]
             f"{sampling['max_samples']}.",
             sampling["min_samples"],
         )
-    if sampling["rounds"] > sampling["invocations"]:
-        problems.add(
-            ("sampling", "rounds"),
-            f"found {sampling['rounds']}. Allowed: at most invocations, "
-            f"{sampling['invocations']}, because every round starts one or more of them.",
-            sampling["rounds"],
-        )
     return {
         **sampling,
+        # Every round starts one invocation or more.
+        "rounds": min(sampling["rounds"], sampling["invocations"]),
         "budget_s": budget["cell_s"],
         "memory_fraction": budget["memory_fraction"],
         "evidence": document["evidence"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import blake2b
 from typing import Any, ClassVar
 
@@ -199,11 +199,19 @@ def _spec_around_cell(backend: Backend) -> tuple[str, str]:
 
 
 def _shuffle(planned: list[PlannedCell], seed: int) -> None:
-    """Give each cell its turn, the order of a hash of seed and path.
+    """Give each cell its turn: products one after another, and of each its cells, both by a hash.
 
-    So the turns of two cells do not change when others come or go, on any Python version.
+    So what is likely to be compared is measured close together, and the turns of two cells do not
+    change when others come or go, on any Python version.
     """
     salt = str(seed).encode()
-    key = {id(cell): blake2b(salt + cell.path.encode(), digest_size=8).digest() for cell in planned}
-    for order, cell in enumerate(sorted(planned, key=lambda cell: (key[id(cell)], cell.path))):
+
+    @cache
+    def hashed(text: str) -> bytes:
+        return blake2b(salt + text.encode(), digest_size=8).digest()
+
+    def turn(planned: PlannedCell) -> tuple[bytes, bytes, str]:
+        return hashed(planned.cell.product), hashed(planned.path), planned.path
+
+    for order, cell in enumerate(sorted(planned, key=turn)):
         cell.order = order

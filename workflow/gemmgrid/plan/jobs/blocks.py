@@ -18,8 +18,9 @@ from gemmgrid.plan.jobs.needed import Histories
 from gemmgrid.records.context import digest
 from gemmgrid.records.files import write_atomically
 
-CELLS_HERE = 1
-"""Cells of one job where nothing is sent: a job of its own costs a cell little, and is its line."""
+CELLS_HERE = 50
+"""Cells of one job where nothing is sent: with a job for each round of each cell, starting jobs
+would take longer than measuring."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def divide(
             blocks.append(
                 Block(
                     machine=machine,
-                    name=f"{kind}-{occasions[0] if size == 1 else digest(occasions, 16)}",
+                    name=f"{kind}-{digest(occasions, 16)}",
                     cells=chosen,
                     occasions=occasions,
                     latest=tuple(map(histories.latest_id, chosen)),
