@@ -36,7 +36,7 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Project:
         (project.folder / f"envs/numpy-two.{kind}").write_text(text)
     study = copy.deepcopy(TINY)
     study["grid"][0] |= {"backends": ["numpy-openblas", "numpy-two"], "shapes": list(SIZES)}
-    study["sampling"]["invocations"] = 5
+    study["sampling"] |= {"invocations": 5, "rounds": 5}
     project.configure(study)
     project.snakemake()
     assert set(project.counts().values()) == {1}
@@ -104,7 +104,7 @@ def test_another_core_for_one_backend(grid: Project) -> None:
     assert set(grid.counts().values()) == {1}
 
     found = jobs(grid, "refresh")
-    assert (found["measure"], found["environment_numpy-two"]) == (1, 1)
+    assert (found["measure"], found["environment_numpy-two"]) == (5, 1)
     assert "environment_numpy-openblas" not in found
     counts = grid.counts()
     assert {name for name, count in counts.items() if count == 2} == names("numpy-two")
@@ -143,7 +143,7 @@ def test_a_changed_package_in_one_environment(grid: Project) -> None:
     output = grid.snakemake("stale")
     assert listed(output) == names("numpy-openblas")
     assert "environment's lock" in output
-    assert jobs(grid, "refresh")["measure"] == 1
+    assert jobs(grid, "refresh")["measure"] == 5
     for name in names("numpy-openblas"):
         before, after = grid.cells()[name][-2:]
         packages = [run["context"]["backend"]["packages"]["numpy"] for run in (before, after)]
@@ -194,7 +194,7 @@ def test_a_recorded_kernel(grid: Project) -> None:
         assert listed(output) == {f"numpy-openblas/{name}"}
         assert "kernel: Linux 5.10.0 → Linux" in output
         dry = grid.snakemake("refresh", "-n", "--quiet", "host")
-        assert re.search(r"^measure +1$", dry, re.M)
+        assert re.search(r"^measure +5$", dry, re.M)
         assert "environment_numpy-openblas" in dry and "environment_numpy-two" not in dry
     finally:
         path.write_bytes(original)
@@ -203,14 +203,14 @@ def test_a_recorded_kernel(grid: Project) -> None:
 def test_select_and_only_choose(grid: Project) -> None:
     smallest = f"select=backend=numpy-two n={SIZES[0]}"
     counts = grid.counts()
-    assert jobs(grid, "refresh", "--config", smallest, "only=all")["measure"] == 1
+    assert jobs(grid, "refresh", "--config", smallest, "only=all")["measure"] == 5
     after = grid.counts()
     changed = {name for name in after if after[name] != counts[name]}
     assert changed == {f"numpy-two/gemm.float32.{SIZES[0]}x{SIZES[0]}x{SIZES[0]}.t1"}
 
     missing = grid.folder / f"results/{MACHINE}/{min(names('numpy-two'))}.jsonl"
     missing.unlink()
-    assert jobs(grid, "refresh", "--config", "only=missing")["measure"] == 1
+    assert jobs(grid, "refresh", "--config", "only=missing")["measure"] == 5
     assert missing.exists()
 
     assert jobs(grid, "refresh", "--config", "older_than=1h") == {}
@@ -234,7 +234,7 @@ def test_failed_cells_are_tried_again_and_hide_nothing(grid: Project) -> None:
     assert row["status"] == "env-failed" and "numpy" in row["reason"]
     assert row["last_good_gflops"] > 0 and row["last_good_at"] < row["measured_at"]
     assert pd.isna(row["gflops"]) and "last good GFLOP/s" in grid.page()
-    assert jobs(grid, "refresh", "--config", "only=failed")["measure"] == 1
+    assert jobs(grid, "refresh", "--config", "only=failed")["measure"] == 5
     assert grid.cells()[name][-1]["status"] == "ok"
     assert jobs(grid, "refresh", "--config", "only=failed") == {}
 
