@@ -24,6 +24,7 @@ from gemmgrid.records.cell import (
     MODES,
     OPTION_NAMES,
     ROUTINES,
+    TOUCHES,
     Cell,
 )
 
@@ -38,6 +39,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "inputs": INPUTS,
     "call": CALLS,
     "mode": MODES,
+    "touch": TOUCHES,
     "layout": LAYOUTS,
     "device": ("cpu", "cuda", "mps", "gpu"),
 }
