@@ -177,7 +177,7 @@ def test_a_moved_checkout_makes_its_environments_anew_and_measures_nothing(
 
 
 def test_a_pin_file_is_used_and_its_packages_are_what_runs(project: Project) -> None:
-    """envs/<name>.<platform>.pin.txt, as `snakedeploy pin-conda-env` writes it."""
+    """envs/<name>.<platform>.pin.txt, as `snakedeploy pin-conda-envs` writes it."""
     project.measure(NUMPY)
     prefix = made(project)
     platform = project.conda("info", "--json")["platform"]

@@ -1,5 +1,9 @@
 # From runs to tables, page and summary. The report scans what lies under results/, so that cells
 # which failed, or came from other machines, are in it; only `complete` insists on all of them.
+# `snakemake --report r.html` (or r.zip) packs page and tables with the captions of workflow/report/.
+
+
+report: "../report/workflow.rst"
 
 
 rule tabulate:
@@ -7,7 +11,14 @@ rule tabulate:
         measured,
         commands.sources(PACKAGE, "records", "report/*.py", "report/read", "report/judge"),
     output:
-        TABLES,
+        *[
+            (
+                report(table, caption=f"../report/{Path(table).stem}.rst", category="Tables")
+                if table.endswith(".csv")
+                else table
+            )
+            for table in TABLES
+        ],
         STAMP,
         due=temp(due("tables")),
     log:
@@ -27,7 +38,7 @@ rule render:
         TABLES,
         commands.sources(PACKAGE, "report/draw", "report/lesson", "report/page", "report/terminal"),
     output:
-        PAGE,
+        report(PAGE, caption="../report/page.rst", category="Page", labels={"page": "the report"}),
     log:
         f"{LOGS}/page.log",
     localrule: True
