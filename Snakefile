@@ -2,6 +2,6 @@ include: "workflow/Snakefile"
 
 
 # Snakemake takes the default target from this file only, never from an included one.
-rule all:
+rule gemmgrid:
     input:
-        finished,
+        rules.all.input,

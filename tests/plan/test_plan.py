@@ -214,7 +214,8 @@ def test_narrowing_to_nothing_says_so(project):
         project.plan({**GRID, "backends": "jax-cpu"})
 
 
-def test_automatic_without_any_environment_says_what_is_missing(project):
+def test_automatic_without_any_environment_says_what_is_missing(project, monkeypatch):
+    monkeypatch.setattr("gemmgrid.system.project.PROJECT", project.root)
     for file in (project.root / "envs").iterdir():
         file.unlink()
     with pytest.raises(ConfigError) as caught:

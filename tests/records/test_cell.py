@@ -29,13 +29,9 @@ def test_options_follow_in_a_fixed_order():
         cold=True,
         call="out",
         mode="eager",
-        placement="0-3,8",
-        touch="parallel",
     )
     name = Cell("gemm", "float64", (2, 3, 4), 1, options).name
-    expected = (
-        "nt.b64.colmajor.ld8.alpha-1.beta0.5.zeros.unaligned.cold.out.eager.cpus0-3+8.parallel"
-    )
+    expected = "nt.b64.colmajor.ld8.alpha-1.beta0.5.zeros.unaligned.cold.out.eager"
     assert name == f"gemm.float64.2x3x4.t1.{expected}"
 
 
@@ -58,8 +54,6 @@ def random_cells(count: int) -> list[Cell]:
             cold=chance.random() < 0.3,
             call=chance.choice(CALLS),
             mode=chance.choice(MODES),
-            placement=chance.choice(["auto", "close", "spread", "0-3,8", "7"]),
-            touch=chance.choice(["one", "parallel"]),
         )
         shape = tuple(chance.choice([1, 2, 17, 4096]) for _ in range(dimensions))
         try:

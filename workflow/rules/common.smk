@@ -19,18 +19,34 @@ from snakemake.logging import logger
 from snakemake.utils import min_version
 from snakemake_interface_executor_plugins.settings import ExecMode
 
-min_version("9.0")
+min_version("9.17")  # priorities that are functions
 READ = ("current_basedir", "config_settings", "deployment_settings", "resource_settings")
-READ += ("exec_mode", "dag_settings", "persistence")  # the last for the folders of conda's envs
+READ += (
+    "exec_mode",
+    "dag_settings",
+    "modifier",
+    "persistence",
+)  # the last for the folders of conda's envs
 if gone := [name for name in READ if not hasattr(workflow, name)]:
     raise WorkflowError(
         f"this Snakemake has no workflow.{gone[0]}, which gemmgrid (written for 9.27) reads: "
-        "pip install 'snakemake>=9,<10', or see requirements/run.txt"
+        "pip install 'snakemake>=9.17,<10', or see requirements/run.txt"
     )
 
-ROOT = Path(str(workflow.current_basedir)).parents[1]
-PACKAGE = str(ROOT / "workflow")
-sys.path.insert(0, PACKAGE)
+if getattr(workflow.modifier.path_modifier, "prefix", None):
+    raise WorkflowError(
+        "gemmgrid keeps its results under results/ of the working directory, so that its commands find "
+        "them: leave `prefix:` out of the module, or start it in a folder of its own"
+    )
+
+# A checkout brings the package beside its rules; a workflow that is read from a repository does not.
+if Path(str(workflow.current_basedir)).is_dir():
+    sys.path.insert(0, str(Path(str(workflow.current_basedir)).parent))
+elif not importlib.util.find_spec("gemmgrid"):
+    raise WorkflowError(
+        "this workflow is read from a repository, and its package is not installed beside Snakemake: "
+        "pip install git+URL@TAG with the URL and tag that the Snakefile names"
+    )
 
 from gemmgrid.plan import ConfigError, load
 from gemmgrid.plan.change import asking
@@ -42,9 +58,11 @@ from gemmgrid.plan.jobs.files import COMPLETE, LOGS, LOOK, PAGE, SETTLED, STAMP,
 from gemmgrid.plan.jobs.files import PLAN as PLAN_FILE
 from gemmgrid.plan.jobs.files import TABLES, TOKEN
 from gemmgrid.plan.jobs.needed import Histories
-from gemmgrid.plan.jobs.targets import Targets, is_history, unknown
+from gemmgrid.plan.jobs.targets import Targets, is_history, is_rule, unknown
 from gemmgrid.plan.slurm import checks, forecast, resources, site
 from gemmgrid.records.context import digest
+from gemmgrid.system.project import PACKAGE as CODE
+from gemmgrid.system.project import find
 
 # The scheduler's two lines a job would drown the line that each cell prints; and what failed has been
 # said in plain words before Snakemake shows the command that said it.
@@ -62,7 +80,8 @@ QUESTIONS = (
     *("expr", "backend", "dtype", "shape", "threads"),  # explain
     "cells_per_allocation",  # SLURM
 )
-HERE = Path.cwd()
+HERE = Path.cwd()  # the folder of the run: its own config/ and envs/ come before the project's
+PACKAGE = str(CODE.parent)
 CONFIGFILES = [
     os.path.relpath(path) if Path(path).is_relative_to(HERE) else str(path)
     for path in workflow.config_settings.configfiles
@@ -76,7 +95,7 @@ try:
     DEPLOY = choice.choose(config.pop("deploy", None), "conda" in METHODS, not MAIN)
     PLAN = load(
         config,
-        ROOT,
+        HERE,
         DEPLOY,
         files=[Path(name) for name in workflow.configfiles],
         modules="env-modules" in METHODS,
@@ -110,9 +129,9 @@ READY = [due("ready")] if MAIN else []  # what a job that measures waits for; no
 # report, but under --use-conda where that Python lacks what it needs.
 OURS = commands.ours(PACKAGE, sys.executable)
 LACKS = [n for n in commands.REPORT_NEEDS if DEPLOY == "conda" and not importlib.util.find_spec(n)]
-REPORT_ENVIRONMENT = str(ROOT / "envs/report.yaml") if LACKS or DEPLOY != "conda" else None
+REPORT_ENVIRONMENT = str(find(HERE, "envs/report.yaml")) if LACKS or DEPLOY != "conda" else None
 # Under --use-conda no environment is made for what runs under the Python that runs Snakemake.
-OWN_ENVIRONMENT = None if DEPLOY == "conda" else str(ROOT / "envs/report.yaml")
+OWN_ENVIRONMENT = None if DEPLOY == "conda" else str(find(HERE, "envs/report.yaml"))
 # Part of a shell text as it is, for speed: parameters of ten thousand jobs take a second.
 MEASURE_BLOCK = f"{shlex.join(OURS)} block{' --keep-only' if PLAN.machines else ''}"
 MEASURE_BLOCK = MEASURE_BLOCK.replace("{", "{{").replace("}", "}}")
@@ -146,12 +165,12 @@ def options(*keys):
 @functools.cache
 def conda_prefix(environment):
     """Where Snakemake keeps the conda environment of envs/<environment>.yaml."""
-    return Env(workflow, env_file=str(ROOT / f"envs/{environment}.yaml")).address
+    return Env(workflow, env_file=str(find(HERE, f"envs/{environment}.yaml"))).address
 
 
 def conda_file(environment):
     """The conda environment of that name; none where pip alone can make it."""
-    file = ROOT / f"envs/{environment}.yaml"
+    file = find(HERE, f"envs/{environment}.yaml")
     return str(file) if file.exists() else None
 
 
@@ -166,11 +185,12 @@ def make_command(name):
     """The command that makes an environment, asked for once Snakemake knows where it keeps them."""
 
     def command(wildcards, threads):
-        places = ["--envs", str(ROOT / "envs"), "--marker", f"{STATE}/environments/{name}.json"]
         if DEPLOY == "conda":
             what = ["conda", name, "--prefix", conda_prefix(name)]
         else:
             what = ["build", name, "--into", ".envs"]
+        envs = find(HERE, f"envs/{name}.{'yaml' if DEPLOY == 'conda' else 'txt'}").parent
+        places = ["--envs", str(envs), "--marker", f"{STATE}/environments/{name}.json"]
         return logged(f"environments/{name}", *what, *places)
 
     return command
@@ -185,12 +205,13 @@ def environments_of(backends):
 def targets():
     """What the command line names and forces."""
     settings = workflow.dag_settings
+    wants_refresh = any(is_rule(str(name), "refresh") for name in settings.targets)
     return Targets(
         names=frozenset(map(str, settings.targets)),
         forced=frozenset(map(str, settings.forcerun)),
         all_forced=settings.forceall,
         target_forced=settings.forcetargets,
-        refreshed=frozenset(refreshed()) if "refresh" in settings.targets else frozenset(),
+        refreshed=frozenset(refreshed()) if wants_refresh else frozenset(),
     )
 
 
@@ -202,6 +223,11 @@ def blocks():
         take_up()
     cells = targets().cells(CELLS, HISTORIES)
     found = divide(cells, HISTORIES, Path(files.PARTS), SIZES)
+    if made_for(PLAN.backends[cell.backend] for one in found for cell in one.cells):
+        try:
+            choice.check_builder(DEPLOY, sys.executable)
+        except ConfigError as error:
+            raise WorkflowError(str(error)) from None
     if sending and found:
         before_sending(found)
     return {(block.machine, block.name): block for block in found}
@@ -239,7 +265,7 @@ def plan_command(wildcards, threads):
     return logged(
         "plan",
         "plan",
-        *("--root", str(ROOT), "--config", json.dumps(config, default=str), "--deploy", DEPLOY),
+        *("--root", str(HERE), "--config", json.dumps(config, default=str), "--deploy", DEPLOY),
         *(("--modules",) if "env-modules" in METHODS else ()),
         *("--files", *CONFIGFILES, "--sizes", json.dumps(SIZES)),
         *(("--turns", turns(found)) if found else ()),
@@ -286,7 +312,7 @@ LOOKER = [*OURS, "context"]
 STUDY_ARGUMENTS = study_arguments(
     workflow.config_settings.configfiles, workflow.config_settings.config
 )
-MACHINES = asking.Machines(PLAN, ROOT, LOOK, LOOKER, STUDY_ARGUMENTS, conda_prefix)
+MACHINES = asking.Machines(PLAN, HERE, LOOK, LOOKER, STUDY_ARGUMENTS, conda_prefix)
 
 
 @functools.cache
@@ -305,7 +331,9 @@ def stale_command(wildcards, threads):
 
 # The backend that `explain` asks about, and the command that explains.
 EXPLAINED = PLAN.registry.get(ASKED.get("backend", "numpy-openblas"))
-if EXPLAINED is None:
+if EXPLAINED is None and "backend" not in ASKED:  # the registry is another one
+    EXPLAINED = next(iter(PLAN.registry.values()))
+elif EXPLAINED is None:
     raise WorkflowError(
         f"--config backend: found {ASKED['backend']!r}, which is no backend of config/backends.yaml. "
         f"Allowed: {', '.join(sorted(PLAN.registry))}"
@@ -313,7 +341,7 @@ if EXPLAINED is None:
 
 
 def explanation(wildcards, threads):
-    python = interpreter(EXPLAINED, DEPLOY, ROOT)
+    python = interpreter(EXPLAINED, DEPLOY, HERE)
     return logged("explain", "explain", *commands.explain(EXPLAINED, python, ASKED))
 
 

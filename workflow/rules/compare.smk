@@ -31,7 +31,7 @@ rule check:
         resolve=logged(
             "resolve",
             "resolve",
-            *("--root", str(ROOT), "--results", "results"),
+            *("--root", str(HERE), "--results", "results"),
             *("--out", f"{STATE}/references.jsonl"),
         ),
         command=reporting("judge", "--references", f"{STATE}/references.jsonl"),
@@ -51,7 +51,7 @@ rule references:
     params:
         command=reporting(
             "references",
-            *("--out", str(ROOT / "config/references.yaml")),
+            *("--out", "config/references.yaml"),
             *options("lower", "upper", "replace"),
         ),
     shell:

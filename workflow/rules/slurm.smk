@@ -52,7 +52,7 @@ def check_machines(allocations):
     named = {name: getattr(settings, name, None) for name in ("qos", "reservation")}
     words = [f"--{name}={value}" for name, value in named.items() if value]
     minutes = resources.minutes(PLAN.settings)
-    found = checks.check(PLAN.machines, allocations, site.read(), minutes, ROOT, words)
+    found = checks.check(PLAN.machines, allocations, site.read(), minutes, HERE, words)
     for note in found.notes:
         print(f"gemmgrid: note: {note}", file=sys.stderr, flush=True)
     return found

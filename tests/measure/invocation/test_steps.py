@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
@@ -105,28 +103,6 @@ def test_the_cpus_are_probed_around_the_samples(name, memory, pairs):
         assert len(probe["cpus"]) == 1 + pairs
     # On a busy machine more than the two are started.
     assert [probe["memory"] is not None for probe in found[:2]] == memory
-
-
-@pytest.mark.parametrize(("placement", "cpu"), [("close", None), ("1", 1), ("spread", None)])
-def test_threads_run_where_the_cell_places_them(placement, cpu):
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("hardware: needs two CPUs")
-    suffix = f"cpus{placement}" if cpu else placement
-    run = measured("numpy-openblas", "numpy", f"gemm.float32.256x256x256.t1.{suffix}")
-    assert run["status"] == "ok", run["reason"]
-    (one, *_) = run["invocations"]
-    assert one["placement"]["asked"] == placement
-    assert one["placement"]["ran"] == one["placement"]["cpus"] == one["threads"]["affinity_after"]
-    assert len(one["placement"]["cpus"]) == 1
-    assert cpu is None or one["placement"]["ran"] == [cpu]
-
-
-def test_operands_are_touched_by_as_many_threads_as_asked():
-    run = measured("numpy-openblas", "numpy", "gemm.float32.64x64x64.t2.parallel")
-    assert run["status"] == "ok", run["reason"]
-    (one, *_) = run["invocations"]
-    assert one["operands"]["first_touch"] == "2 threads"
-    assert "affinity-changed" not in one["flags"]
 
 
 def test_results_have_a_digest_and_the_first_process_a_componentwise_error():

@@ -194,11 +194,13 @@ def test_mistakes_in_the_registry(project):
     assert "jax-cpu: the key 'adapter' is missing. Allowed: the name of a module" in text
 
 
-def test_a_registry_that_is_not_yaml_or_not_there(project):
+def test_a_registry_that_is_not_yaml_or_not_there(project, monkeypatch):
     path = project.root / "config/backends.yaml"
     path.write_text("numpy: [1, 2\n")
     assert "config/backends.yaml" in message(project, GOOD)
     path.unlink()
+    project.plan(GOOD)  # then the project's own serves
+    monkeypatch.setattr("gemmgrid.system.project.PROJECT", project.root)
     assert "backends.yaml is missing: restore it" in message(project, GOOD)
 
 

@@ -10,10 +10,13 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 from gemmgrid.measure.supervise.environment import measured_environment
-from gemmgrid.measure.supervise.supervisor import PACKAGE_FOLDER
+from gemmgrid.system.project import importable
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,8 +33,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     env = measured_environment(given.threads, given.device, given.variables, inherited).env
-    env["PYTHONPATH"] = str(PACKAGE_FOLDER)
     command = [python, "-s", "-m", "gemmgrid.measure.dispatch", "explain"]
     passed = [one for one in given.arguments if one != "--"]
     fixed = ["--threads", str(given.threads), "--device", given.device]
-    os.execve(python, [*command, *passed, *fixed], env)
+    with tempfile.TemporaryDirectory(prefix="gemmgrid-") as folder:
+        env["PYTHONPATH"] = str(importable(Path(folder)))
+        return subprocess.run([*command, *passed, *fixed], env=env, check=False).returncode

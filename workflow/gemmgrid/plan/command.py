@@ -22,6 +22,7 @@ from gemmgrid.plan.jobs.needed import Histories
 from gemmgrid.plan.plan import Plan, load
 from gemmgrid.records.context import digest
 from gemmgrid.records.files import write_atomically
+from gemmgrid.system.project import PROJECT
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -50,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         "digest": plan.whole_digest([str(path) for path in given.files]),
         "settings": plan.settings,
         "seed": plan.seed,
-        "tool": describe_tool(given.root),
+        "tool": describe_tool(PROJECT),
         "promises": plan.promises,
         "backends": _places(plan, given.root),
     }

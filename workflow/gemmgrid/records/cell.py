@@ -32,8 +32,6 @@ INPUTS = ("normal", "zeros", "integers")
 LAYOUTS = ("C", "F")
 CALLS = ("auto", "matmul", "dot", "operator", "out", "einsum", "direct")
 MODES = ("auto", "eager", "compiled", "lazy")
-TOUCHES = ("one", "parallel")
-CPU_LIST = r"[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*"
 
 _NAME = re.compile(
     r"(?P<routine>[a-z]+)\.(?P<dtype>[a-z0-9]+)\.(?P<shape>[0-9]+(?:x[0-9]+)*)\.t(?P<threads>[0-9]+)"
@@ -54,8 +52,6 @@ _OPTIONS = re.compile(
     r"(?P<cold>\.cold)?"
     rf"(?:\.(?P<call>{'|'.join(CALLS[1:])}))?"
     rf"(?:\.(?P<mode>{'|'.join(MODES[1:])}))?"
-    rf"(?:\.(?P<placement>close|spread|cpus{CPU_LIST.replace(',', '[+]')}))?"
-    r"(?:\.(?P<touch>parallel))?"
 )
 
 
@@ -78,8 +74,6 @@ class Options:
                out is the function with out=; direct the BLAS routine itself; auto what the library
                does soonest, into a result that is there or, with alloc, into a new one
     mode       eager, compiled (torch.compile, jax.jit, mx.compile) or lazy; auto: the library's own
-    placement  CPUs of the threads: close or spread over cores and caches, or a list (0-3,8)
-    touch      who writes the operands first: one thread, or as many in parallel as the cell has
     """
 
     trans: str = "nn"
@@ -95,8 +89,6 @@ class Options:
     cold: bool = False
     call: str = "auto"
     mode: str = "auto"
-    placement: str = "auto"
-    touch: str = "one"
 
     @property
     def suffix(self) -> str:
@@ -118,11 +110,6 @@ class Options:
             parts.append(self.inputs)
         parts += [word for word in ("reuse", "unaligned", "alloc", "cold") if getattr(self, word)]
         parts += [word for word in (self.call, self.mode) if word != "auto"]
-        if self.placement != "auto":
-            listed = self.placement[0].isdigit()
-            parts.append(("cpus" if listed else "") + self.placement.replace(",", "+"))
-        if self.touch != "one":
-            parts.append(self.touch)
         return "".join(f".{part}" for part in parts)
 
     def to_json(self) -> dict[str, Any]:
@@ -319,7 +306,7 @@ def cell_problem(cell: Cell) -> str | None:
         return "dot has no alpha, beta or result to allocate"
     if options.alloc and options.beta != 0:
         return "alloc makes a new result, so beta must be 0"
-    return _way_problem(cell) or _place_problem(cell)
+    return _way_problem(cell)
 
 
 def _way_problem(cell: Cell) -> str | None:
@@ -344,18 +331,6 @@ def _way_problem(cell: Cell) -> str | None:
     return None
 
 
-def _place_problem(cell: Cell) -> str | None:
-    """What is wrong with where its threads and operands are to be, or None."""
-    placement, touch = cell.options.placement, cell.options.touch
-    if touch not in TOUCHES:
-        return f"touch {touch!r} is none of {', '.join(TOUCHES)}"
-    if placement in ("auto", "close", "spread"):
-        return None
-    if not isinstance(placement, str) or not re.fullmatch(CPU_LIST, placement):
-        return f"placement {placement!r} is none of auto, close, spread, nor a list such as 0-3,8"
-    return None
-
-
 def _number(value: float) -> str:
     """Shortest text that reads back as the same number, without a trailing .0."""
     return repr(int(value)) if value == int(value) else repr(float(value))
@@ -367,6 +342,4 @@ def _option_value(key: str, text: str) -> Any:
         return "F"
     if isinstance(default, bool):
         return True
-    if key == "placement":
-        return text.removeprefix("cpus").replace("+", ",")
     return type(default)(text)

@@ -347,15 +347,6 @@ class Events(TypedDict):
     unknown: Unknown
 
 
-class Placement(TypedDict):
-    """Where the process's threads were to run, and did."""
-
-    asked: str  # auto, close, spread or a list of CPUs
-    cpus: list[Natural] | None  # that the process was bound to
-    ran: list[Natural] | None  # where threads that had worked ran last
-    unknown: Unknown
-
-
 class Verdict(TypedDict):
     """The result compared with float64."""
 
@@ -464,7 +455,6 @@ class Invocation(TypedDict):
     threads: NotRequired[Threads]
     samples: NotRequired[Samples]
     counters: NotRequired[Events]
-    placement: NotRequired[Placement]
     stop: NotRequired[Literal["interval", "plateau", "time-limit", "max-samples", "budget"]]
     probe: NotRequired[Probe]
     aside: NotRequired[Literal["far", "farther", "changed", "disturbed"] | None]  # its state, where

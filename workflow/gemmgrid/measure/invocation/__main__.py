@@ -19,8 +19,6 @@ from typing import Any
 _STARTED = time.perf_counter()
 
 from gemmgrid.measure.invocation.outcome import Budget, Ended, die_with_parent  # noqa: E402
-from gemmgrid.measure.invocation.pinning import pin  # noqa: E402
-from gemmgrid.records.cell import Cell  # noqa: E402
 from gemmgrid.records.run import now  # noqa: E402
 
 
@@ -52,11 +50,10 @@ def main(arguments: list[str]) -> int:
     code = 0
     try:
         _check_prefix(job)
-        cpus = pin(Cell.from_json(job["cell"]))
         stage("import")
         from gemmgrid.measure.invocation.steps import measure
 
-        measure(job, document, stage, cpus, Budget(_STARTED, job["soft_s"], job["left_s"]))
+        measure(job, document, stage, Budget(_STARTED, job["soft_s"], job["left_s"]))
         stage("done")
     except Ended as end:
         document["status"], document["reason"] = end.status, end.reason

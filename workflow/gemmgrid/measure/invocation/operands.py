@@ -6,17 +6,14 @@ placement is decided here and never left to the allocator, and the addresses are
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from threading import Thread
 from typing import Any
 
 import numpy as np
 
 from gemmgrid.records.cell import Cell
-from gemmgrid.system.cpus import affinity
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register in use."""
@@ -124,38 +121,12 @@ def allocate(cell: Cell, shape: Sequence[int]) -> np.ndarray:
         stored.insert(0, options.batch)
     offset = MISPLACEMENT if options.unaligned else 0
     buffer = np.empty(prod(stored) * dtype.itemsize + PAGE + MISPLACEMENT, np.uint8)
-    if options.touch == "parallel":
-        _touch(buffer, cell.threads)
     start = -buffer.ctypes.data % PAGE + offset
     array = buffer[start : start + prod(stored) * dtype.itemsize].view(dtype).reshape(stored)
     if matrix and options.pad:
         array[..., -options.pad :] = 0
         array = array[..., : -options.pad]
     return np.swapaxes(array, -1, -2) if matrix and options.layout == "F" else array
-
-
-def first_touch(cell: Cell) -> str:
-    """Who writes the operands first, and so decides on which NUMA node they lie."""
-    team = cell.options.touch == "parallel" and cell.threads > 1
-    return f"{cell.threads} threads" if team else "one thread"
-
-
-def _touch(buffer: np.ndarray, threads: int) -> None:
-    """Write a byte of each page: as many threads as `threads`, each a stretch of its own, and each
-    on another of the CPUs that this process may use."""
-    cpus = affinity() or []
-    step = -(-buffer.size // threads)
-
-    def write(index: int) -> None:
-        if cpus:
-            os.sched_setaffinity(0, {cpus[index % len(cpus)]})  # of this thread alone
-        buffer[index * step : (index + 1) * step : PAGE] = 0
-
-    team = [Thread(target=write, args=(index,)) for index in range(threads)]
-    for one in team:
-        one.start()
-    for one in team:
-        one.join()
 
 
 def round_to_bfloat16(values: np.ndarray) -> None:

@@ -19,13 +19,7 @@ import numpy as np  # noqa: E402
 
 from gemmgrid.measure import adapters, libraries  # noqa: E402
 from gemmgrid.measure.adapters.base import Adapter, Call  # noqa: E402
-from gemmgrid.measure.invocation import (  # noqa: E402
-    beside,
-    operands,
-    pinning,
-    sampling,
-    selftest,
-)
+from gemmgrid.measure.invocation import beside, operands, sampling, selftest  # noqa: E402
 from gemmgrid.measure.invocation.componentwise import componentwise, digest  # noqa: E402
 from gemmgrid.measure.invocation.counters import Counters  # noqa: E402
 from gemmgrid.measure.invocation.loop import Loop, compile_loop, describe_clock  # noqa: E402
@@ -48,16 +42,9 @@ float64 costs twice float32, complex64 four times, complex128 eight times.
 
 
 def measure(
-    job: Document,
-    document: Document,
-    stage: Callable[[str], None],
-    cpus: list[int] | None,
-    budget: Budget,
+    job: Document, document: Document, stage: Callable[[str], None], budget: Budget
 ) -> None:
-    """Fill `document` with what this process found; raises Ended where it ends early.
-
-    cpus   that the process was bound to before, None where it was not
-    """
+    """Fill `document` with what this process found; raises Ended where it ends early."""
     cell = Cell.from_json(job["cell"])
     settings, seed = job["settings"], job["seed"]
     adapter = adapters.load(job["adapter"])(job["device"], job["options"])
@@ -73,12 +60,10 @@ def measure(
     start = time.perf_counter()
     given = operands.make(cell, seed)
     call = _prepare(adapter, cell, given, job)
-    if cell.options.touch == "parallel":
-        _refuse_copies(call, given)
     loop = compile_loop(call)
     document["setup_s"] = time.perf_counter() - start
     document["operands"] = {**_where(given, call), "sets": len(call.sets) if call.sets else 1}
-    document["operands"]["first_touch"] = operands.first_touch(cell)
+    document["operands"]["first_touch"] = "one thread"
     document["expression_names"] = call.where
     document["expression"] = call.statement
 
@@ -119,7 +104,6 @@ def measure(
         counters.stop()
     _CENSUS.stop()
     document["counters"] = counters.record()
-    document["placement"] = pinning.record(cell, cpus)
     probe.around("after")
     document["threads"] = _CENSUS.result(cell.threads, adapter.library_threads())
     document["samples"], document["stop"] = taken.to_json(), taken.stop
@@ -171,13 +155,6 @@ def _where(given: operands.Operands, call: Call) -> Document:
             alignment = min(address & -address, operands.PAGE)
             described[name] = {"address": hex(address), "alignment": alignment, "strides": None}
     return {**described, "unknown": call.unknown}
-
-
-def _refuse_copies(call: Call, given: operands.Operands) -> None:
-    """End as `unsupported` where a library's own copies would not be touched as the cell asks."""
-    for name in "AB":
-        if call.addresses.get(name) != getattr(given, name).ctypes.data:
-            raise Ended("unsupported", f"touch: the library works on a copy of {name} of its own")
 
 
 def _prepare(adapter: Adapter, cell: Cell, given: operands.Operands, job: Document) -> Call:
@@ -278,7 +255,4 @@ def _flag(document: Document, cell: Cell, settings: Document) -> None:
         flags.append("slow-path")
     if median(elapsed) < 0.5e9 * settings["batch_s"]:
         flags.append("short-samples")
-    placed = document["placement"]
-    if placed["cpus"] and not set(placed["ran"] or ()) <= set(placed["cpus"]):
-        flags.append("affinity-changed")
     flags += judge(document["threads"], call_s=median(elapsed) / document["inner"] / 1e9)

@@ -23,10 +23,10 @@ from typing import Any
 from gemmgrid.measure.machine.this_machine import ThisMachine
 from gemmgrid.measure.supervise import software
 from gemmgrid.measure.supervise.environment import measured_environment
-from gemmgrid.measure.supervise.request import ENVS
 from gemmgrid.measure.supervise.supervisor import SITE_PATH
 from gemmgrid.records import files, locks
 from gemmgrid.records.run import now
+from gemmgrid.system.project import find
 
 SCHEMA = 1
 
@@ -68,7 +68,10 @@ def _backend(wanted: Mapping[str, Any]) -> dict[str, Any]:
         for threads in wanted["threads"]
     }
     try:
-        lock = locks.lock_hash(*locks.files_of(wanted["environment"], deploy, ENVS))
+        envs = find(
+            Path(), f"envs/{wanted['environment']}.{'txt' if deploy == 'venv' else 'yaml'}"
+        ).parent
+        lock = locks.lock_hash(*locks.files_of(wanted["environment"], deploy, envs))
     except OSError:
         lock = None
     context = software.backend_context(wanted, {}, deploy, prefix, lock)

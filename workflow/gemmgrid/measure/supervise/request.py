@@ -12,8 +12,6 @@ from typing import Any
 from gemmgrid.records.cell import Cell
 from gemmgrid.records.names import name_problem
 
-ENVS = Path(__file__).resolve().parents[4] / "envs"
-
 
 @dataclass
 class Environment:

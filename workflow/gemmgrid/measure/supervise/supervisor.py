@@ -27,9 +27,8 @@ from gemmgrid.measure.supervise.request import Request
 from gemmgrid.records.context import digest, known
 from gemmgrid.records.run import SCHEMA_VERSION, new_id, now
 from gemmgrid.records.text import count
-from gemmgrid.system import cgroup
+from gemmgrid.system import cgroup, project
 
-PACKAGE_FOLDER = Path(__file__).resolve().parents[3]
 SITE_PATH = "GEMMGRID_SITE_PYTHONPATH"
 """Variable in which the workflow hands on the PYTHONPATH that it was started with."""
 GRACE_S = 5.0
@@ -132,8 +131,7 @@ class _Supervisor:
         )
         # An interpreter of the site's own may find its packages through PYTHONPATH.
         inherited = os.environ.get(SITE_PATH) if request.environment.deploy == "none" else None
-        paths = [str(PACKAGE_FOLDER), request.spec["variables"].get("PYTHONPATH"), inherited]
-        self.env["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        self.paths = [request.spec["variables"].get("PYTHONPATH"), inherited]
         self.here = ThisMachine(self.device, self.env)
         self.sets = feasible.sets(self.cell, self.here.cache_bytes)
         self.gpu_watch = gpu.GpuWatch(gpu.used(self.device, self.env)[0])
@@ -150,6 +148,8 @@ class _Supervisor:
         else:
             run["conditions"]["before"] = before = self._conditions()
             with tempfile.TemporaryDirectory(prefix="gemmgrid-") as folder:
+                paths = [str(project.importable(Path(folder))), *filter(None, self.paths)]
+                self.env["PYTHONPATH"] = os.pathsep.join(paths)
                 self._invoke_all(Path(folder))
                 run["conditions"]["after"] = after = self._conditions(before)
                 run["flags"] += conditions.judge(before, after)

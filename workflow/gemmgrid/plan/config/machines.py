@@ -13,6 +13,7 @@ from gemmgrid.plan.config.sources import Problems, Sources, read_yaml
 from gemmgrid.plan.config.validation import fill, schema, validate
 from gemmgrid.records.names import name_problem
 from gemmgrid.system import cpus
+from gemmgrid.system.project import find
 
 FILE = Path("config/machines.yaml")
 
@@ -122,7 +123,7 @@ def remote_target(machine: Machine) -> Target:
 
 def load_machines(root: Path) -> dict[str, Machine]:
     """Every machine of `config/machines.yaml` under `root`; empty without the file; ConfigError."""
-    path = root / FILE
+    path = find(root, FILE)
     if not path.exists():
         return {}
     sources = Sources([path], root, beyond="")
@@ -142,7 +143,7 @@ def check_backends(
     machines: Mapping[str, Machine], registry: Mapping[str, Backend], root: Path
 ) -> None:
     """ConfigError where a machine's `backends` names one that the registry does not have."""
-    problems = Problems(Sources([root / FILE], root, beyond=""))
+    problems = Problems(Sources([find(root, FILE)], root, beyond=""))
     for machine in machines.values():
         try:
             resolve(list(machine.backends or ["auto"]), registry)

@@ -12,6 +12,7 @@ from gemmgrid.plan.config.sources import Problems, Sources, read_yaml
 from gemmgrid.plan.config.validation import fill, schema, validate
 from gemmgrid.plan.grid.selection import is_pattern, matching_names
 from gemmgrid.records.names import name_problem
+from gemmgrid.system.project import find
 
 FILE = Path("config/backends.yaml")
 
@@ -54,8 +55,8 @@ class Backend:
 
 
 def load_registry(root: Path, file: Path | None = None) -> dict[str, Backend]:
-    """Every backend of `config/backends.yaml` under `root`, in the file's order; ConfigError."""
-    path = root / FILE if file is None else file
+    """Every backend of config/backends.yaml, in its order: of `root`, else ours; ConfigError."""
+    path = find(root, FILE) if file is None else file
     sources = Sources([path], root, beyond="")
     entries = read_yaml(path, sources)
     problems = Problems(sources)

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from gemmgrid.plan.config.errors import choose, found
 from gemmgrid.plan.config.sources import Key, Problems, as_keys
-
-SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
+from gemmgrid.system.project import SCHEMAS
 
 _TYPES = {
     "object": "a mapping (key: value)",

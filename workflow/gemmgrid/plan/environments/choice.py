@@ -8,6 +8,7 @@ import shutil
 from typing import Any
 
 from gemmgrid.plan.config.errors import ConfigError
+from gemmgrid.plan.environments import uv
 from gemmgrid.plan.plan import Plan
 
 _FAILED = re.compile(r"Could not create conda environment from \S*?([^/]+)\.yaml")
@@ -34,6 +35,21 @@ def choose(wanted: Any, use_conda: bool, inside_job: bool = False) -> str:
             "    (make bench DEPLOY=venv, or snakemake --cores 1)."
         ]
     )
+
+
+def check_builder(deploy: str, python: str) -> None:
+    """ConfigError where environments are to be built and there is nothing to build them with."""
+    if deploy == "venv" and not uv.command():
+        raise ConfigError(
+            [
+                f"the backends' environments are built with uv, and there is none beside {python} "
+                "or on the PATH. Either\n"
+                "  - pip install uv; or\n"
+                "  - add --use-conda, where conda is installed; or\n"
+                "  - add --config deploy=none: then the first python3 on the PATH measures, with "
+                "what it has."
+            ]
+        )
 
 
 def advice(message: str, plan: Plan) -> str:

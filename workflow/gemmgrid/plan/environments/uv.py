@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import configparser
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 TRANSLATED = {
@@ -27,9 +29,14 @@ SOURCES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL",
 
 
 def command() -> list[str]:
-    """How to start uv: the program beside this interpreter, or the installed module."""
+    """How to start uv: beside this interpreter, as its module, or from the PATH; empty without."""
     beside = Path(sys.executable).with_name("uv")
-    return [str(beside)] if os.access(beside, os.X_OK) else [sys.executable, "-m", "uv"]
+    if os.access(beside, os.X_OK):
+        return [str(beside)]
+    if find_spec("uv"):
+        return [sys.executable, "-m", "uv"]
+    found = shutil.which("uv")
+    return [found] if found else []
 
 
 def environment(

@@ -14,6 +14,7 @@ from gemmgrid.plan.config.machines import Target
 from gemmgrid.plan.config.registry import Backend
 from gemmgrid.plan.environments import DEPLOYS
 from gemmgrid.plan.environments.interpreters import Host, packages_of, probe
+from gemmgrid.system.project import find
 
 _LIBRARY_PACKAGES = {"openblas": "scipy_openblas64"}
 _LIBRARY_FILES = {"mkl": "libmkl_rt", "netlib": "libcblas"}
@@ -74,7 +75,10 @@ class Availability:
             # What a node behind SLURM has installed is for the run on that node to find out.
             return self._at_hand(backend) if target.local else None
         name = backend.environment
-        made_by = {"venv": self.root / f"envs/{name}.txt", "conda": self.root / f"envs/{name}.yaml"}
+        made_by = {
+            "venv": find(self.root, f"envs/{name}.txt"),
+            "conda": find(self.root, f"envs/{name}.yaml"),
+        }
         if made_by[self.deploy].exists():
             return None
         if self.deploy == "venv" and made_by["conda"].exists():

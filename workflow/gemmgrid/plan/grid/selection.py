@@ -24,7 +24,6 @@ from gemmgrid.records.cell import (
     MODES,
     OPTION_NAMES,
     ROUTINES,
-    TOUCHES,
     Cell,
 )
 
@@ -39,7 +38,6 @@ WORDS: dict[str, tuple[str, ...]] = {
     "inputs": INPUTS,
     "call": CALLS,
     "mode": MODES,
-    "touch": TOUCHES,
     "layout": LAYOUTS,
     "device": ("cpu", "cuda", "mps", "gpu"),
 }

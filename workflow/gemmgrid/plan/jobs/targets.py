@@ -22,6 +22,11 @@ def is_history(path: str) -> bool:
     return _HISTORY.fullmatch(os.path.normpath(path)) is not None
 
 
+def is_rule(target: str, *names: str) -> bool:
+    """Whether a target is one of these rules, also under the name that a module gives it."""
+    return any(target == name or target.endswith(f"_{name}") for name in names)
+
+
 @dataclass(frozen=True)
 class Targets:
     """What was named on the command line, and what of it is forced (-f, -R, -F)."""
@@ -36,12 +41,14 @@ class Targets:
     def cells(self, planned: Mapping[str, PlannedCell], histories: Histories) -> list[PlannedCell]:
         """The cells to measure, of those that the plan has by path."""
         named = {os.path.normpath(name) for name in self.names if is_history(name)}
-        others = {name for name in self.names if not is_history(name)} - LOOKING
+        others = [one for one in self.names if not is_history(one) and not is_rule(one, *LOOKING)]
         asked = set(planned) if others or not self.names else named
         forced = {os.path.normpath(name) for name in self.forced} | self.refreshed
         if self.target_forced:
             forced |= named
-        everything = self.all_forced or any(name.startswith("measure") for name in self.forced)
+        everything = self.all_forced or any(
+            is_rule(re.sub(r"_modules_\d+$", "", name), "measure") for name in self.forced
+        )
         return [
             cell
             for path, cell in planned.items()

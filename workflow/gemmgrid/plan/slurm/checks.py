@@ -22,6 +22,7 @@ from gemmgrid.plan.slurm.advice import Said, advice
 from gemmgrid.plan.slurm.ask import Asking, ask
 from gemmgrid.plan.slurm.forecast import Allocation, largest
 from gemmgrid.plan.slurm.site import Node, Partition, Site, names
+from gemmgrid.system.project import find
 
 KINDS = 40
 """So many kinds of node are asked about; on a cluster of more, the rest is not counted."""
@@ -31,6 +32,7 @@ _SILENT = re.compile(
     r"|communication|zero bytes|authentication|munge",
     re.I,
 )
+
 """What the commands say when the controller cannot be asked: that is no refusal."""
 _OPTIONS = {
     "partition": "--partition",
@@ -303,7 +305,7 @@ def _reason(node: Node) -> str:
 
 def _placed(name: str, said: Iterable[Said], root: Path | None) -> list[str]:
     """The messages with file, line and key in front."""
-    sources = Sources([root / FILE], root, beyond="") if root else None
+    sources = Sources([find(root, FILE)], root, beyond="") if root else None
     texts = []
     for key, text in dict.fromkeys(said):
         place = (name, key) if key else (name,)
