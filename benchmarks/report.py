@@ -13,8 +13,8 @@ tables    `gemmgrid tables` in a process of its own: time, and its peak memory
 again     the same after one more run of one cell
 page      `gemmgrid page`: time, peak memory, size of the file
 
-Every target is printed beside what was measured. Nothing is judged but printed; the exit code is 1 only where something
-could not be measured.
+Every target is printed beside what was measured. Nothing is judged but printed; the exit code is 1
+only where something could not be measured. The page in a browser is not part of it.
 """
 
 from __future__ import annotations

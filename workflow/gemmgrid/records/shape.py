@@ -112,6 +112,9 @@ def fits(shape: Any, strict: bool = False) -> Callable[[Any], bool]:
         limits = [one for one in arguments[1:] if strict or isinstance(one, AtLeast)]
         return lambda value: inner(value) and all(limit.allows(value) for limit in limits)
     if origin in (Union, types.UnionType):
+        if all(one in _KINDS for one in arguments):  # most of a run's values: one look at the type
+            united = frozenset().union(*(_KINDS[one][0] for one in arguments))
+            return lambda value: type(value) in united
         members = [fits(one, strict) for one in arguments]
         return lambda value: any(member(value) for member in members)
     if origin is Literal:
