@@ -9,7 +9,12 @@ import sys
 
 import pytest
 
-from gemmgrid.measure.supervise.environment import THREADS, is_suspicious, measured_environment
+from gemmgrid.measure.supervise.environment import (
+    THREADS,
+    is_suspicious,
+    measured_environment,
+    of_activation,
+)
 
 SHELL = {
     "PATH": "/usr/bin:/bin",
@@ -97,6 +102,18 @@ def test_a_site_keeps_its_module_path():
     assert env["PYTHONPATH"] == "/home/alice/site"
     assert variables["PYTHONPATH"] == "~/site"
     assert "PYTHONPATH" not in dropped
+
+
+def test_what_a_conda_environment_s_activation_sets_stays():
+    """As conda-forge's mkl does; threads and Python's own variables are not its to set."""
+    hook = {"MKL_INTERFACE_LAYER": "LP64,GNU", "MKL_NUM_THREADS": "9", "PYTHONMALLOC": "debug"}
+    kept = of_activation({**hook, "MKL_CBWR": "1", "PATH": "/x"}, {"MKL_CBWR": "2"})
+    assert kept == {"MKL_INTERFACE_LAYER"}
+    wanted, base = {"MKL_CBWR": "2"}, {**hook, "OPENBLAS_CORETYPE": "x"}
+    env, variables, dropped = measured_environment(2, "cpu", wanted, base, keep=kept)
+    assert env["MKL_INTERFACE_LAYER"] == variables["MKL_INTERFACE_LAYER"] == "LP64,GNU"
+    assert (env["MKL_NUM_THREADS"], env["MKL_CBWR"]) == ("2", "2")
+    assert set(dropped) == {"MKL_NUM_THREADS", "OPENBLAS_CORETYPE", "PYTHONMALLOC"}
 
 
 @pytest.mark.parametrize(

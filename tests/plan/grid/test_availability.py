@@ -96,3 +96,21 @@ def test_a_sites_own_interpreter_needs_no_environment(project):
     assert "is not there or cannot be executed" in skipped.reason
     python.chmod(0o755)
     assert {cell.backend for cell in project.plan(grid).cells} == {"mine", "torch-cpu"}
+
+
+@pytest.mark.parametrize(
+    ("version", "left_out"), [("14.7", True), ("15.4.1", True), ("15.5", False), ("26.0", False)]
+)
+def test_accelerate_from_conda_needs_a_newer_macos(project, monkeypatch, version, left_out):
+    """A test double of macOS's version. The unsolvable environment would stop all of `auto`."""
+    monkeypatch.setattr("platform.mac_ver", lambda: (version, ("", "", ""), "arm64"))
+    accelerate = {"numpy-accelerate", "cblas-accelerate"}
+    on_mac = project.on(MAC)
+    found = {cell.backend for cell in on_mac.plan(GRID, deploy="conda").cells}
+    assert "torch-cpu" in found
+    assert found & accelerate == (set() if left_out else accelerate)
+    assert accelerate <= {cell.backend for cell in on_mac.plan(GRID, deploy="venv").cells}
+    if left_out:
+        named = {"grid": [block(backends=["numpy-accelerate", "torch-cpu"])]}
+        [skipped] = on_mac.plan(named, deploy="conda").skipped
+        assert f"need macOS 15.5 or newer; this is {version}" in skipped.reason

@@ -31,6 +31,11 @@ def platform_name() -> str:
     return f"{system}-{platform.machine().lower().replace('amd64', 'x86_64')}"
 
 
+def macos_version() -> str:
+    """This Mac's system, such as 15.4.1; empty elsewhere."""
+    return platform.mac_ver()[0]
+
+
 def has_cuda() -> bool:
     """Whether an NVIDIA driver is at work here."""
     return NVIDIA.exists() or NVIDIA_CONTROL.exists()

@@ -135,6 +135,20 @@ def measured_environment(
     return MeasuredEnvironment(env, set_variables, dropped)
 
 
+def of_activation(activation: Mapping[str, str], wanted: Mapping[str, str]) -> frozenset[str]:
+    """Variables that stay because an environment's packages set them, as MKL's interface layer.
+
+    activation   what activating the environment sets
+    wanted       variables of the backend's registry entry, which overrule it
+    """
+    set_by_cell = {*THREADS, *wanted}
+    return frozenset(
+        name
+        for name in activation
+        if is_suspicious(name) and name not in set_by_cell and not _INTERPRETER.fullmatch(name)
+    )
+
+
 def is_suspicious(name: str) -> bool:
     """Whether a variable of this name changes what a measured library does."""
     if name in TAKEN or name.startswith(TAKEN_PREFIXES):

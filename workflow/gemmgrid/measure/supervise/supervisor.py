@@ -20,7 +20,7 @@ from gemmgrid.measure.host import conditions, gpu
 from gemmgrid.measure.machine.this_machine import ThisMachine
 from gemmgrid.measure.supervise import feasible, process, software
 from gemmgrid.measure.supervise.assemble import conclude
-from gemmgrid.measure.supervise.environment import measured_environment
+from gemmgrid.measure.supervise.environment import measured_environment, of_activation
 from gemmgrid.measure.supervise.placement import LATER_S, Placement, lacking
 from gemmgrid.measure.supervise.process import Outcome
 from gemmgrid.measure.supervise.request import Request
@@ -119,6 +119,7 @@ class _Supervisor:
         self.number, self.part = number, part
         self.cell, self.settings = request.cell, request.settings
         self.device = request.spec["device"]
+        self.activated = of_activation(request.environment.activation, request.spec["variables"])
         self.env, self.variables, self.dropped = measured_environment(
             self.cell.threads,
             self.device,
@@ -128,6 +129,7 @@ class _Supervisor:
                 for name, value in {**os.environ, **request.environment.activation}.items()
                 if name != "PYTHONPATH"
             },
+            keep=self.activated,
         )
         # An interpreter of the site's own may find its packages through PYTHONPATH.
         inherited = os.environ.get(SITE_PATH) if request.environment.deploy == "none" else None
@@ -174,7 +176,8 @@ class _Supervisor:
         environment = self.request.environment
         backend = software.backend_context(
             self.request.spec,
-            self.variables,
+            # What activation sets comes from the packages, which are a part of the context.
+            {name: one for name, one in self.variables.items() if name not in self.activated},
             environment.deploy,
             environment.prefix,
             environment.lock_hash,

@@ -28,6 +28,7 @@ class Backend:
     blas: str | None
     platforms: tuple[str, ...]
     venv_platforms: tuple[str, ...]
+    conda_macos: str | None
     dtypes: frozenset[str]
     options: Mapping[str, Any] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -139,6 +140,7 @@ def _backend(name: str, entry: dict[str, Any], variant_of: str | None) -> Backen
         blas=full["blas"],
         platforms=tuple(full["platforms"]),
         venv_platforms=tuple(full.get("venv_platforms", full["platforms"])),
+        conda_macos=full.get("conda_macos"),
         dtypes=frozenset(full["dtypes"]),
         options=full["options"],
         variables={key: str(value) for key, value in full["variables"].items()},

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from gemmgrid.plan import hardware
 from gemmgrid.plan.config.errors import ConfigError, choose
 from gemmgrid.plan.config.machines import Target
 from gemmgrid.plan.config.registry import Backend
@@ -52,6 +53,11 @@ class Availability:
         platforms = backend.platforms
         here = target.platform
         if here in platforms:
+            if self.deploy == "conda" and not backend.of_site and _macos_too_old(backend, target):
+                return (
+                    f"conda's packages for {backend.name} need macOS {backend.conda_macos} "
+                    f"or newer; this is {hardware.macos_version()}"
+                )
             if self.deploy != "venv" or backend.of_site or here in backend.venv_platforms:
                 return None
             return (
@@ -115,6 +121,15 @@ class Availability:
             and other.blas == built_on
             for other in self.registry
         )
+
+
+def _macos_too_old(backend: Backend, target: Target) -> bool:
+    found, needed = hardware.macos_version() if target.local else "", backend.conda_macos
+    return bool(needed and found) and _numbers(found) < _numbers(needed or "")
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".") if part.isdigit()]
 
 
 def _device(backend: Backend, target: Target) -> str | None:
