@@ -92,6 +92,25 @@ def test_a_process_that_died_has_the_time_of_its_start(monkeypatch):
     assert began <= found["started_at"] < late.ended
 
 
+def test_activation_reaches_the_process_and_is_no_part_of_the_context(monkeypatch):
+    """`stale` reads the context without activating anything: the packages stand for it there."""
+    seen = []
+
+    def look(command, env, *more):
+        seen.append(env)
+        return late(command, env, *more)
+
+    monkeypatch.setattr(supervisor, "ThisMachine", Place)
+    monkeypatch.setattr(supervisor.process, "run", look)
+    monkeypatch.setenv("MKL_INTERFACE_LAYER", "of the shell")
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "x")
+    found = run("dot.float32.10.t1", "cpu", activation={"MKL_INTERFACE_LAYER": "LP64,GNU"})
+    assert seen[0]["MKL_INTERFACE_LAYER"] == "LP64,GNU" and "OPENBLAS_CORETYPE" not in seen[0]
+    assert "MKL_INTERFACE_LAYER" not in found["context"]["backend"]["variables"]
+    assert "OMP_NUM_THREADS" in found["context"]["backend"]["variables"]
+    assert "LP64,GNU" in str(found["environment"])
+
+
 def late(command, env, folder, *more):
     (folder / "result.stage").write_text("warmup")
     time.sleep(0.01)
