@@ -58,9 +58,12 @@ def main(arguments: list[str] | None = None) -> int:
 
         return gate(collection, asked.marker)
     if asked.command == "summary":
+        from gemmgrid.report.judge.answers import headlines
+        from gemmgrid.report.read.coverage import coverage
         from gemmgrid.report.terminal.summary import summary
 
-        sys.stdout.write(summary(collection, asked.out))
+        findings = headlines(coverage(collection).rows)
+        sys.stdout.write(summary(collection, asked.out, findings))
     elif asked.command == "compare":
         from gemmgrid.report.judge import compare_command
 

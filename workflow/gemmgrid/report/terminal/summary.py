@@ -21,12 +21,17 @@ MOST_APART = 8
 _STATUS_COLOURS = {"ok": "green", "missing": "yellow", "excluded": "dim", "unsupported": "dim"}
 
 
-def summary(collection: Collection, report: Path) -> str:
-    """The whole text, for standard output; a line is at most 100 columns, commands apart."""
+def summary(collection: Collection, report: Path, findings: Iterable[str] = ()) -> str:
+    """The whole text, for standard output; a line is at most 100 columns, commands apart.
+
+    findings: the answers that stand first, a text each.
+    """
     found = coverage(collection)
     colour = wants_colour()
     study = collection.plan.study if collection.plan else None
     lines = [*_headline(study, found, colour)]
+    for told in findings:
+        lines += wrap(told, WIDTH, subsequent_indent="  ")
     lines += _table(found, colour)
     lines += _not_measured(found, colour)
     lines += _answer(collection, colour)
