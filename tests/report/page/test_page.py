@@ -244,7 +244,7 @@ def test_unmeasured_gives_reason_and_command(html: str, study: Path) -> None:
     found = section(html, "unmeasured")
     assert "the process died of SIGSEGV while sampling" in found
     assert "Segmentation fault" in found
-    path = (study / "machine-a/mlx-cpu/gemm.float32.2054x2054x2054.t1.jsonl").as_posix()
+    path = f"{study.name}/machine-a/mlx-cpu/gemm.float32.2054x2054x2054.t1.jsonl"
     assert f"<code>snakemake --cores 1 -f {path}</code>" in found
     assert "exclude: n above 2048 for jax-cpu" in found
 
@@ -361,6 +361,21 @@ def test_data_knows_neither_infinity_nor_the_end_of_a_script(collection: Collect
     (row,) = packed["rows"]
     named = dict(zip(packed["keys"], row, strict=True))
     assert (named["gflops_low"], named["gflops_high"]) == (0.333333, None)
+
+
+def test_no_folder_of_the_makers_disk_stands_in_the_page(tmp_path: Path) -> None:
+    library = "/home/maker/projects/.envs/torch-cpu/lib/libtorch_cpu.so"
+    routine = {"evidence": "traced", "symbol": "sgemm", "library": library}
+    run = synthetic.run(CELL, evidence={"status": "ok", "routines": [routine]})
+    run["library"] = run["library"] | {"file": library}
+    synthetic.write_run(tmp_path / "results", run)
+    failed = synthetic.run(synthetic.gemm(128), status="crashed", reason="x")
+    synthetic.write_run(tmp_path / "results", failed)
+    html = render(collect(tmp_path / "results"))
+    assert ".envs/torch-cpu/lib/libtorch_cpu.so" in html
+    assert "/home/maker" not in html
+    assert str(tmp_path) not in html
+    assert "snakemake --cores 1 -f results/" in html
 
 
 def test_writing_replaces_the_page_whole(tmp_path: Path, collection: Collection) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from gemmgrid.report.read.rows import MISSING, Row
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("theme.js", "copy.js", "table.js")
+_FOLDERS = re.compile(r"""(?<![\w./-])/(?:[^\s"'<>&\\]*?/)?(?=\.envs/)""")
+"""What stands before a project's environments in a path."""
 
 
 def write(collection: Collection, out: Path) -> None:
@@ -43,6 +46,7 @@ def render(view: View) -> str:
     for name, section in SECTIONS.items():
         context = section.build(view)
         body = engine.get_template(f"{name}.html").render(view=view, **context)
+        body = without_folders(body, view.collection.results)
         sections.append({"id": name, "title": section.TITLE, "body": Markup(body)})
     script = "".join((_HERE / "assets" / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -78,6 +82,13 @@ def header(view: View) -> dict[str, Any]:
         "machines": sorted({row["machine"] for row in view.cells}),
         "foreign": view.collection.foreign,
     }
+
+
+def without_folders(text: str, results: Path) -> str:
+    """The text with paths inside a project from its root on: a page that is passed on does not
+    tell where its maker's disk has it."""
+    root = results.absolute().parent.as_posix().rstrip("/")
+    return _FOLDERS.sub("", text.replace(f"{root}/", ""))
 
 
 def data(value: Any) -> Markup:
