@@ -52,7 +52,7 @@ from gemmgrid.plan import ConfigError, load
 from gemmgrid.plan.change import asking
 from gemmgrid.plan.change.refresh import WrongChoiceError, study_arguments
 from gemmgrid.plan.environments import choice, interpreter
-from gemmgrid.plan.jobs import commands, files
+from gemmgrid.plan.jobs import commands, files, questions
 from gemmgrid.plan.jobs.blocks import divide, module_sets, turns
 from gemmgrid.plan.jobs.files import COMPLETE, LOGS, LOOK, PAGE, SETTLED, STAMP, STATE, STUDY
 from gemmgrid.plan.jobs.files import PLAN as PLAN_FILE
@@ -73,13 +73,6 @@ CHATTER = re.compile(
 )
 logger.addFilter(lambda record: not CHATTER.match(str(record.msg)))
 
-# Keys of --config that ask something of one command and are no part of the study.
-QUESTIONS = (
-    *("only", "older_than"),  # refresh
-    *("first", "second", "lower", "upper", "replace"),  # compare, check
-    *("expr", "backend", "dtype", "shape", "threads"),  # explain
-    "cells_per_allocation",  # SLURM
-)
 HERE = Path.cwd()  # the folder of the run: its own config/ and envs/ come before the project's
 PACKAGE = str(CODE.parent)
 CONFIGFILES = [
@@ -90,7 +83,7 @@ METHODS = {str(method) for method in workflow.deployment_settings.deployment_met
 MAIN = workflow.exec_mode == ExecMode.DEFAULT  # not the Snakemake that a job starts
 
 
-ASKED = {key: config.pop(key) for key in QUESTIONS if key in config}
+ASKED = {key: config.pop(key) for key in questions.QUESTIONS if key in config}
 try:
     DEPLOY = choice.choose(config.pop("deploy", None), "conda" in METHODS, not MAIN)
     PLAN = load(
@@ -203,8 +196,12 @@ def environments_of(backends):
 # What is asked for, and what is to be measured for it: only the DAG needs to know.
 @functools.cache
 def targets():
-    """What the command line names and forces."""
+    """What the command line names and forces; what it asks of no command that it names is refused."""
     settings = workflow.dag_settings
+    try:
+        questions.check(ASKED, map(str, settings.targets))
+    except ConfigError as error:
+        raise WorkflowError(str(error)) from None
     wants_refresh = any(is_rule(str(name), "refresh") for name in settings.targets)
     return Targets(
         names=frozenset(map(str, settings.targets)),
@@ -280,6 +277,7 @@ def plan_is_due():
 
 def planned(wildcards=None):
     """The plan, for what only looks at results."""
+    targets()
     return [PLAN_FILE, *([due("plan")] if plan_is_due() else [])]
 
 

@@ -18,6 +18,7 @@ from gemmgrid.plan.jobs.files import Folder, plan_is_due, tables_are_due
 from gemmgrid.plan.jobs.needed import Histories
 from gemmgrid.records import stamp
 from gemmgrid.records.context import digest
+from tests.measure.parts import part
 from tests.plan.conftest import block
 
 PACKAGE = str(Path(files.__file__).parents[3])
@@ -70,6 +71,21 @@ def test_the_plan_on_disk_has_the_blocks_that_the_start_found(project, here, cap
     history.write_text(json.dumps(run) + "\n", encoding="utf-8")
     assert write_plan(project, "--turns", "0-1", "--blocks", names) == 1
     assert "start again" in capfd.readouterr().err
+
+
+def test_cells_that_keep_a_run_of_other_sampling_are_told(project, here, capfd):
+    cell, other = project.plan(STUDY).cells
+    for one, settings in ((cell, {"rounds": 1, "sample_s": 9}), (other, {"rounds": 5})):
+        path = Path(one.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        whole = {**part(name=one.name), "settings": settings}
+        path.write_text(json.dumps(whole) + "\n", encoding="utf-8")
+    assert write_plan(project) == 0
+    said = capfd.readouterr().err
+    assert "1 cell measured with other sampling (rounds 1 → 5, sample_s 9 → 0.15)" in said
+    assert "-F, or refresh --config only=all" in said
+    assert write_plan(project, "--turns", "0-1") == 0
+    assert "other sampling" not in capfd.readouterr().err  # they are measured again
 
 
 def test_what_no_run_will_use_is_removed(project, here):

@@ -10,19 +10,33 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import gemmgrid
 from gemmgrid.plan.config.errors import ConfigError
 from gemmgrid.plan.environments import interpreter
+from gemmgrid.plan.grid.expand import PlannedCell
 from gemmgrid.plan.jobs import blocks as dividing
 from gemmgrid.plan.jobs.needed import Histories
 from gemmgrid.plan.plan import Plan, load
+from gemmgrid.records import history
 from gemmgrid.records.context import digest
 from gemmgrid.records.files import write_atomically
+from gemmgrid.records.text import count
 from gemmgrid.system.project import PROJECT
+
+SAMPLING = (
+    "invocations",
+    "rounds",
+    "warmup_s",
+    "sample_s",
+    "min_samples",
+    "max_samples",
+    "batch_s",
+)
+"""Settings that make a cell's number firmer, and whose change measures nothing again by itself."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -66,7 +80,35 @@ def main(arguments: list[str] | None = None) -> int:
             f"{len(plan.skipped)} left out with a reason",
             file=sys.stderr,
         )
+    if text := _other_settings(plan, cells):
+        print(f"gemmgrid: {text}", file=sys.stderr)
     return 0
+
+
+def _other_settings(plan: Plan, due: Sequence[PlannedCell]) -> str | None:
+    """What to know of cells that keep a run which was sampled in another way; None without any."""
+    measured = {cell.path for cell in due}
+    paths = [Path(cell.path) for cell in plan.cells if cell.path not in measured]
+    kept = [run for path in paths if path.exists() and (run := history.latest(path))]
+    changes: dict[str, None] = {}
+    others = 0
+    for run in kept:
+        before = run.get("settings") or {}
+        found = [
+            f"{key} {before[key]} → {plan.settings[key]}"
+            for key in SAMPLING
+            if key in before and before[key] != plan.settings[key]
+        ]
+        others += bool(found)
+        changes |= dict.fromkeys(found)
+    if not others:
+        return None
+    shown = ", ".join([*changes][:3]) + (", …" if len(changes) > 3 else "")
+    return (
+        f"{count('cell', others)} measured with other sampling ({shown}) "
+        f"{'keeps its run' if others == 1 else 'keep their runs'}; to measure again: -F, "
+        "or refresh --config only=all"
+    )
 
 
 def _places(plan: Plan, root: Path) -> dict[str, dict[str, Any]]:

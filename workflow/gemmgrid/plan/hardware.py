@@ -80,7 +80,8 @@ def gpu_model() -> str | None:
     """The first NVIDIA GPU's model; "gpu" where there is one without a name; None without one."""
     for file in sorted(NVIDIA.glob("gpus/*/information")):
         try:
-            match = re.search(r"^Model:\s*(\S.*?)\s*$", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+            told = file.read_text(encoding="utf-8", errors="replace")
+            match = re.search(r"^Model:\s*(\S.*?)\s*$", told, re.MULTILINE)
         except OSError:
             continue
         if match:
