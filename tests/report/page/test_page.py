@@ -100,6 +100,11 @@ def test_ids_are_unique_and_links_inside_lead_somewhere(outline: Outline) -> Non
             assert str(attrs["href"]).removeprefix("#") in ids
 
 
+def test_sentences_have_a_space_between_them(outline: Outline) -> None:
+    told = [text for tag, text in outline.texts if tag in ("p", "dd", "li", "td", "small")]
+    assert not [text for text in told if re.search(r"[a-z][.!?][A-Z][a-z]+ ", text)]
+
+
 def test_nothing_is_loaded_from_anywhere(outline: Outline, html: str) -> None:
     for tag, attrs in outline.tags:
         for name in ("src", "href", "action", "srcset", "data", "poster"):
