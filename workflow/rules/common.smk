@@ -58,6 +58,7 @@ from gemmgrid.plan.jobs.files import COMPLETE, LOGS, LOOK, PAGE, SETTLED, STAMP,
 from gemmgrid.plan.jobs.files import PLAN as PLAN_FILE
 from gemmgrid.plan.jobs.files import TABLES, TOKEN
 from gemmgrid.plan.jobs.needed import Histories
+from gemmgrid.plan.jobs.outlook import outlook
 from gemmgrid.plan.jobs.targets import Targets, is_history, is_rule, unknown
 from gemmgrid.plan.slurm import checks, forecast, resources, site
 from gemmgrid.records.context import digest
@@ -227,6 +228,8 @@ def blocks():
             raise WorkflowError(str(error)) from None
     if sending and found:
         before_sending(found)
+    if MAIN and targets().measure and (workflow.dryrun or not cells) and PLAN.cells:
+        logger.info(outlook(PLAN, len(cells)))
     return {(block.machine, block.name): block for block in found}
 
 

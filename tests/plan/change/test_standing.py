@@ -317,14 +317,14 @@ def test_the_list_is_grouped_by_what_changed(tmp_path: Path) -> None:
     found = standings(cells, {"here": answer()}, Latest())
     text = listing(found, "snakemake refresh", "snakemake -f {}")
     lines = text.splitlines()
-    assert lines[0] == "12 of 14 cells were measured in another context than here has now"
-    assert "11 cells, about 66 s to measure again, because" in lines
-    assert lines[lines.index("11 cells, about 66 s to measure again, because") + 1] == (
+    assert lines[0] == "12 of 13 cells were measured in another context than here has now"
+    assert "11 cells, about 1 min to measure again, because" in lines
+    assert lines[lines.index("11 cells, about 1 min to measure again, because") + 1] == (
         "  GPU driver: 570 → 580.65.06"
     )
     assert "  kernel: Linux 6.1 → Linux 6.18" in lines
     assert "    … and 3 more" in lines
-    assert "measure 12 cells again (about 72 s):" in lines
+    assert "measure 12 cells again (about 1 min):" in lines
     assert f"  snakemake -f {cells[1].path}" in lines
     assert "1 cell without any run: refresh --config only=missing" in lines
 
@@ -370,3 +370,10 @@ def test_the_command_prints_the_list(tmp_path: Path, capsys: Any) -> None:
     assert stale.main(arguments) == 0
     told = capsys.readouterr().out
     assert "GPU driver: 580.65.06 → 590" in told and "AGAIN" in told and f"ONE {one.path}" in told
+
+
+def test_where_nothing_is_measured_nothing_fits(tmp_path):
+    found = standings([entry(tmp_path, 100)], {"here": answer()}, Latest())
+    text = listing(found, "snakemake refresh", "snakemake -f {}")
+    assert text.startswith("nothing can be stale: no cell of here is measured yet")
+    assert "1 cell without any run" in text

@@ -224,6 +224,8 @@ def test_a_killed_build_leaves_no_half_environment(folder, silent, monkeypatch, 
         env=environment(),
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        # A shell's background job ignores Ctrl-C, and so would all that it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     deadline = time.monotonic() + 300
     while not list((folder / ".envs").glob(".building-one-*/bin/python")):

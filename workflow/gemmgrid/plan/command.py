@@ -20,6 +20,7 @@ from gemmgrid.plan.environments import interpreter
 from gemmgrid.plan.grid.expand import PlannedCell
 from gemmgrid.plan.jobs import blocks as dividing
 from gemmgrid.plan.jobs.needed import Histories
+from gemmgrid.plan.jobs.outlook import outlook
 from gemmgrid.plan.plan import Plan, load
 from gemmgrid.records import history
 from gemmgrid.records.context import digest
@@ -71,15 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
     }
     write_atomically(given.state / "study.json", json.dumps(study).encode())
     if cells:
-        machines = sorted({cell.machine for cell in plan.cells})
-        rounds = plan.settings["rounds"]
-        print(
-            f"gemmgrid: study {plan.study} on {', '.join(machines)}: "
-            f"{len(cells)} of {len(plan.cells)} cells to measure"
-            f"{f' in {rounds} rounds' if rounds > 1 else ''}, "
-            f"{len(plan.skipped)} left out with a reason",
-            file=sys.stderr,
-        )
+        print(outlook(plan, len(cells)), file=sys.stderr)
     if text := _other_settings(plan, cells):
         print(f"gemmgrid: {text}", file=sys.stderr)
     return 0

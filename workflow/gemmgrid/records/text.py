@@ -28,3 +28,11 @@ def number(value: float | None, digits: int = 4) -> str:
         return f"{value:.{digits - 1}e}"
     rounded = float(f"{value:.{digits}g}")
     return f"{rounded:.{max(0, digits - 1 - floor(log10(abs(rounded))))}f}"
+
+
+def spell_seconds(seconds: float) -> str:
+    """`45 s`, `3 min`, `1 h 20 min`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -16,6 +16,7 @@ from typing import Any
 from gemmgrid.measure.supervise.assemble import DOUBTS, rate_of, seconds_per_call
 from gemmgrid.records.files import write_atomically
 from gemmgrid.records.statistics import relative_half_width
+from gemmgrid.records.text import spell_seconds
 
 NO_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP})
 """What a file system without flock answers."""
@@ -124,11 +125,3 @@ def outcome_line(run: dict[str, Any]) -> str:
     doubts = [flag for flag in run["flags"] if flag not in passing]
     flags = f"  ({', '.join(doubts)})" if doubts else ""
     return f"{name} {rate_of(run) / 1e9:9.2f} GFLOP/s{interval}{flags}"
-
-
-def spell_seconds(seconds: float) -> str:
-    """`45 s`, `3 min`, `1 h 20 min`."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -10,8 +10,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from gemmgrid.plan.change.standing import Standing, told_count, told_time
+from gemmgrid.plan.change.standing import Standing, told_time
 from gemmgrid.plan.config.errors import choose as allowed
+from gemmgrid.records.text import count
 
 ONLY = ("stale", "failed", "missing", "all")
 _UNITS = {"min": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -70,7 +71,7 @@ def told(found: Sequence[Standing], only: str | None, older_than: str | None) ->
         words = f"{words} older than {older_than}".strip()
     if not found:
         return f"refresh: no cell is {words}: nothing to do"
-    return f"refresh: {told_count(len(found))} {words}, {told_time(found)}"
+    return f"refresh: {count('cell', len(found))} {words}, {told_time(found)}"
 
 
 def command(target: str, study: Sequence[str], deploy: str, slurm: bool) -> str:

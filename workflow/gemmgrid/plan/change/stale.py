@@ -17,10 +17,10 @@ from gemmgrid.plan.change.standing import (
     read_answer,
     read_plan,
     standings,
-    told_count,
     told_time,
 )
 from gemmgrid.records.context import describe
+from gemmgrid.records.text import count
 
 MOST_CELLS = 8
 MOST_CHANGES = 12
@@ -33,9 +33,12 @@ def listing(standings: Sequence[Standing], again: str, one_cell: str) -> str:
     """
     stale = [one for one in standings if one.stale]
     machines = ", ".join(sorted({one.entry.machine for one in standings})) or "no machine"
-    counted = told_count(len(standings))
+    measured = sum(not one.missing for one in standings)
+    counted = count("cell", measured)
     lines = []
-    if not stale:
+    if not measured:
+        lines.append(f"nothing can be stale: no cell of {machines} is measured yet")
+    elif not stale:
         lines.append(f"nothing is stale: {counted} of {machines} fit the machine as it is now")
     else:
         lines.append(
@@ -43,7 +46,10 @@ def listing(standings: Sequence[Standing], again: str, one_cell: str) -> str:
         )
     groups = sorted(_groups(stale).items(), key=lambda item: -len(item[1]))
     for changes, members in groups:
-        lines += ["", f"{told_count(len(members))}, {told_time(members)} to measure again, because"]
+        lines += [
+            "",
+            f"{count('cell', len(members))}, {told_time(members)} to measure again, because",
+        ]
         told = [describe(key, (old, new)) for key, old, new in changes]
         lines += [f"  {text}" for text in told[:MOST_CHANGES]]
         if len(told) > MOST_CHANGES:
@@ -52,7 +58,11 @@ def listing(standings: Sequence[Standing], again: str, one_cell: str) -> str:
         if len(members) > MOST_CELLS:
             lines.append(f"    … and {len(members) - MOST_CELLS} more")
     if stale:
-        lines += ["", f"measure {told_count(len(stale))} again ({told_time(stale)}):", f"  {again}"]
+        lines += [
+            "",
+            f"measure {count('cell', len(stale))} again ({told_time(stale)}):",
+            f"  {again}",
+        ]
         lines += ["one cell alone:", f"  {one_cell.format(stale[0].entry.path)}"]
     lines += _beside(standings)
     return "\n".join(lines) + "\n"
@@ -73,14 +83,14 @@ def _beside(standings: Sequence[Standing]) -> Iterator[str]:
         yield ""
     if missing:
         made = " of this machine" if any(one.elsewhere and one.missing for one in standings) else ""
-        yield f"{told_count(missing)} without any run{made}: refresh --config only=missing"
+        yield f"{count('cell', missing)} without any run{made}: refresh --config only=missing"
     if failed:
-        yield f"{told_count(failed)} whose latest run failed: refresh --config only=failed"
+        yield f"{count('cell', failed)} whose latest run failed: refresh --config only=failed"
     for reason in dict.fromkeys(one.elsewhere for one in standings if one.elsewhere):
         members = [one for one in standings if one.elsewhere == reason]
         for alone, when in ((True, "only"), (False, "later")):
-            if count := sum(one.missing is alone for one in members):
-                yield f"{told_count(count)} run {when} on another machine: {reason}"
+            if number := sum(one.missing is alone for one in members):
+                yield f"{count('cell', number)} run {when} on another machine: {reason}"
     for reason in dict.fromkeys(text for one in standings for text in one.unknown):
         backends = sorted({one.entry.backend for one in standings if reason in one.unknown})
         yield f"packages and BLAS of {', '.join(backends)} not compared: {reason}"

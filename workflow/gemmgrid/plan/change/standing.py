@@ -19,6 +19,7 @@ from gemmgrid.records import context
 from gemmgrid.records.cell import Cell
 from gemmgrid.records.foreign_runs import broken, latest_own
 from gemmgrid.records.run import SETTLED
+from gemmgrid.records.text import spell_seconds
 
 MISSING = "missing"
 OTHER_HARDWARE = "other hardware than machine.json describes"
@@ -267,14 +268,6 @@ def read_answer(path: Path) -> dict[str, Any]:
     return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
-def told_count(count: int) -> str:
-    """`1 cell` or `7 cells`."""
-    return "1 cell" if count == 1 else f"{count} cells"
-
-
 def told_time(members: Iterable[Standing]) -> str:
     """About how long these cells take to measure again."""
-    total = sum(one.seconds for one in members)
-    if total < 90:
-        return f"about {max(1, round(total))} s"
-    return f"about {round(total / 60)} min" if total < 5400 else f"about {total / 3600:.1f} h"
+    return f"about {spell_seconds(max(1, sum(one.seconds for one in members)))}"

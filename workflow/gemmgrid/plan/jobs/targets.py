@@ -38,11 +38,17 @@ class Targets:
     refreshed: frozenset[str] = field(default_factory=frozenset)
     """Paths of the cells that a refresh chose."""
 
+    @property
+    def measure(self) -> bool:
+        """Whether a study is to be measured, and not one cell or what lies there looked at."""
+        return not self.names or any(
+            not is_history(name) and not is_rule(name, *LOOKING) for name in self.names
+        )
+
     def cells(self, planned: Mapping[str, PlannedCell], histories: Histories) -> list[PlannedCell]:
         """The cells to measure, of those that the plan has by path."""
         named = {os.path.normpath(name) for name in self.names if is_history(name)}
-        others = [one for one in self.names if not is_history(one) and not is_rule(one, *LOOKING)]
-        asked = set(planned) if others or not self.names else named
+        asked = set(planned) if self.measure else named
         forced = {os.path.normpath(name) for name in self.forced} | self.refreshed
         if self.target_forced:
             forced |= named

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
-from textwrap import wrap
+from textwrap import wrap as wrap_text
 
 from gemmgrid.records.text import count, number, shorten
 from gemmgrid.report.lesson.answers import answer
@@ -19,6 +20,8 @@ MOST_TRIES = 3
 MOST_GROUPS = 40
 MOST_APART = 8
 _STATUS_COLOURS = {"ok": "green", "missing": "yellow", "excluded": "dim", "unsupported": "dim"}
+
+wrap = partial(wrap_text, break_on_hyphens=False)  # which are in backends' names
 
 
 def summary(collection: Collection, report: Path, findings: Iterable[str] = ()) -> str:
