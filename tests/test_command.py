@@ -73,12 +73,13 @@ def test_references_are_checked_by_one_command(
     results = ["--results", str(tmp_path / "results")]
     check = ["check", "--root", str(tmp_path), *results]
     synthetic.write_machine(tmp_path / "results", synthetic.Machine("machine-a"))
-    synthetic.write_run(tmp_path / "results", synthetic.run(synthetic.gemm(64)))
+    synthetic.write_run(tmp_path / "results", synthetic.run(synthetic.gemm(64), rounds=5))
     assert main(check) == 1
     assert "config/references.yaml is missing" in capsys.readouterr().err
     assert main(["references", *results, "--out", str(tmp_path / "config/references.yaml")]) == 0
     assert main(check) == 0
-    slow = synthetic.run(synthetic.gemm(64), gflops=10.0, ended_at="2026-11-30T13:00:00.000000Z")
+    slow = synthetic.run(synthetic.gemm(64), gflops=10.0, rounds=5)
+    slow["ended_at"] = "2026-11-30T13:00:00.000000Z"
     synthetic.write_run(tmp_path / "results", slow | {"id": "later"})
     assert main(check) == 1
     assert synthetic.gemm(64).name in capsys.readouterr().out
