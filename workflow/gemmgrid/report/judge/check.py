@@ -14,11 +14,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from gemmgrid.records.files import write_atomically
 from gemmgrid.records.run import UNRANKED
+from gemmgrid.records.statistics import interval
 from gemmgrid.records.text import count, number
 from gemmgrid.report.read.collect import Collection
 from gemmgrid.report.read.coverage import coverage
@@ -82,8 +84,11 @@ def _judge(wanted: Mapping[str, Any], rows: Mapping[tuple[str, str, str], Row]) 
         return Judgement(UNDECIDED, place, told)
     low, high = band(wanted)
     rate, value = row["gflops"], wanted["value"]
-    known = row["gflops_low"] is not None
-    least, most = (row["gflops_low"], row["gflops_high"]) if known else (0.0, float("inf"))
+    # The latest run's own interval: in one that holds the spread between runs, a fall to a tenth
+    # would be a spread, and undecided. What runs differ by without a cause is what the band is for.
+    own = interval(row.times_s)
+    known = own is not None
+    least, most = (rate * own.value / own.high, rate * own.value / own.low) if own else (0.0, inf)
     told = (
         f"{number(rate)} GFLOP/s, {rate / value - 1:+.1%} of {number(value)} "
         f"(allowed: {_limit(low)} – {_limit(high)})"
