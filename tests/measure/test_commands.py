@@ -154,6 +154,17 @@ def test_here_the_last_of_the_rounds_makes_the_run(tmp_path):
     assert not list(folder.parts.rglob("*.json"))
 
 
+def test_a_failed_round_that_a_kill_left_unjoined_makes_the_run(tmp_path):
+    folder = Folder(tmp_path, rounds=3)
+    folder.keep(2, 3, status="crashed", reason="SIGSEGV", invocations=[])
+    done = folder.run(*folder.words(), job=None)  # its round is the first one, which is not there
+    assert done.returncode == 0, done.stderr
+    (run,) = folder.runs()
+    assert (run["status"], run["reason"]) == ("crashed", "SIGSEGV")
+    assert "SIGSEGV" in done.stderr
+    assert not list(folder.parts.rglob("*.json"))
+
+
 def test_a_block_of_another_start_is_named(folder):
     with pytest.raises(KeyError, match="another start of the workflow"):
         command.find_block(folder.state / "blocks.jsonl", "0-cc33")
@@ -206,6 +217,23 @@ def test_a_nodes_measurement_is_kept_whatever_the_shared_files_do(folder, monkey
     with pytest.raises(OSError, match="Input/output"):
         measure(folder)
     assert not folder.file.exists() and not folder.part().exists()
+
+
+def test_another_turn_on_a_node_is_kept_as_well(tmp_path, monkeypatch):
+    folder = Folder(tmp_path, rounds=2)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(slurm, "describe", lambda: {**part()["slurm"], "exclusive": True})
+    monkeypatch.setattr(command, "LATER_S", 0.0)
+    monkeypatch.setattr(command, "lacking", lambda found: 1)
+    monkeypatch.setattr(command, "measure_cell", lambda *given: part(1, 2))
+    more = part(1, 2)
+    more["invocations"][0]["index"] = 2
+    monkeypatch.setattr(command, "measure_more", lambda *given: more)
+    monkeypatch.setattr(ThisMachine, "write", refuse)
+    measure(folder, "--keep-only")
+    run = json.loads(folder.part().read_text())
+    assert [(one["index"], one["round"]) for one in run["invocations"]] == [(0, 1), (2, 1)]
+    assert "could not be kept" in run["unknown"]["promise"]
 
 
 @pytest.mark.parametrize("more", [(), ("--keep-only",)])

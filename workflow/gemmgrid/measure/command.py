@@ -34,6 +34,7 @@ from gemmgrid.records import files, history
 from gemmgrid.records.cell import product_of
 from gemmgrid.records.context import digest
 from gemmgrid.records.foreign_runs import is_elsewhere
+from gemmgrid.records.text import count
 
 UNKEPT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES})
 
@@ -110,6 +111,7 @@ def measure_block(
     """
     rounds, number = study["settings"]["rounds"], given.round
     teller, again = _Teller(given, number, rounds), []
+    place = _place_on_node if given.keep_only else _place
     for entry in sorted(block["cells"], key=lambda one: _turn(study, number, one)):
         parts = Parts(given.state / "parts", entry, rounds)
         if not given.keep_only and parts.is_over:
@@ -118,11 +120,13 @@ def measure_block(
             continue
         part = parts.get(number)
         if part is None:
-            if parts.has_failed:
+            if parts.has_failed:  # and was killed before it could be joined
+                if not given.keep_only and (whole := parts.join()):
+                    teller.tell(whole, whole)
                 continue
             request = _request(block, entry, study, given)
             part = measure_cell(request, look, number if rounds > 1 else None)
-            part = (_place_on_node if given.keep_only else _place)(part, request, given.results)
+            part = place(part, request, given.results)
             if rounds == 1 and not given.keep_only:
                 history.append(parts.history, part)
                 teller.tell(part, part)
@@ -135,7 +139,7 @@ def measure_block(
     time.sleep(LATER_S if again else 0)
     for request, parts, part in again:
         if more := measure_more(request, look, number, part):
-            part = gather([part, _place(more, request, given.results)])
+            part = gather([part, place(more, request, given.results)])
             parts.put(number, part)
         teller.tell(part, None if given.keep_only else parts.join())
 
@@ -224,11 +228,11 @@ def settle_block(
         progress = Progress(given.state / "progress.json", given.log)
         progress.tick(f"{run['machine']}  {outcome_line(run)}")
     if gone:
-        _say(f"{_counted(gone)} lost; the same command sends them again")
+        _say(f"{count('cell', gone)} lost; the same command sends them again")
     if strange:
         _say(
-            f"{_counted(strange)} ran on nodes that are not what config/machines.yaml promises: "
-            "see the report. The same command sends them again"
+            f"{count('cell', strange)} ran on nodes that are not what config/machines.yaml "
+            "promises: see the report. The same command sends them again"
         )
 
 
@@ -244,11 +248,7 @@ def keep_finished(study: Mapping[str, Any], state: Path) -> None:
         else:
             kept += parts.join() is not None
     if kept:
-        _say(f"{_counted(kept)} of allocations that did not end well are kept")
-
-
-def _counted(cells: int) -> str:
-    return "1 cell" if cells == 1 else f"{cells} cells"
+        _say(f"{count('cell', kept)} of allocations that did not end well are kept")
 
 
 def _say(text: str) -> None:
