@@ -8,7 +8,7 @@ import sys
 from html import escape
 from pathlib import Path
 
-from gemmgrid.report.judge.answers import headlines
+from gemmgrid.report.judge.findings import headlines
 from gemmgrid.report.page import page
 from gemmgrid.report.read.collect import collect
 from gemmgrid.report.read.coverage import coverage

@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
 
         return gate(collection, asked.marker)
     if asked.command == "summary":
-        from gemmgrid.report.judge.answers import headlines
+        from gemmgrid.report.judge.findings import headlines
         from gemmgrid.report.read.coverage import coverage
         from gemmgrid.report.terminal.summary import summary
 

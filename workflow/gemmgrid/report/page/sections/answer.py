@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gemmgrid.report.judge.answers import Answer, across_machines, answers
+from gemmgrid.report.judge.findings import Answer, across_machines, answers
 from gemmgrid.report.lesson.answers import answer
 from gemmgrid.report.page.view import View
 from gemmgrid.report.read.rows import Row

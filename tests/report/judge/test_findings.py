@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gemmgrid.report.judge.answers import Answer, across_machines, answers, size_class
+from gemmgrid.report.judge.findings import Answer, across_machines, answers, size_class
 from gemmgrid.report.read.collect import collect
 from gemmgrid.report.read.rows import Row
 from tests.report import synthetic
